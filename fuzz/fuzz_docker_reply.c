@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/isolation.h"
+#include "base/tar.h"
 #include "runtime/docker/docker_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

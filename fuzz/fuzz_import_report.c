@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "session/import_report.h"
+#include "recipe/import_report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,9 +9,9 @@
 # a shell does before each prompt: PROMPT_COMMAND. Its input is empty and never read. An `exit` in a
 # cell, and a command that fails under `set -e`, are made such interrupts, with the status written
 # down before. Cells run by `eval` outside of any function, else `declare` would make local variables.
-# What bash says on unwinding (an empty line) goes to /dev/null: only cells see the real 1 and 2.
+# What bash prints on unwinding (an empty line) goes to /dev/null: only cells see the real 1 and 2.
 #
-# The redirections of that eval also undo whatever `exec` did to 0, 1 and 2 in the cell, and keep our
+# The redirections of that eval also undo what `exec` did to 0, 1 and 2 in the cell, and keep the kernel's
 # descriptors, which bash moves away marked close-on-exec, from the commands that the cell starts.
 if [[ $- != *i* ]]; then
     exec 250<&3 251>&1 252>&2 3<&-
@@ -23,13 +23,13 @@ builtin shopt -u checkwinsize
 builtin unset HISTFILE MAILCHECK MAIL MAILPATH BASH_ENV ENV
 PS1='' PS2='' BASH_ARGV0=bash
 
-# Everything of ours is called __bailey_: a cell that changes it harms its own kernel only.
+# All names of the kernel begin with __bailey_: a cell that changes them harms its own kernel only.
 __bailey_pid=$BASHPID
-__bailey_state=idle # running: a cell was begun, its end was not told
+__bailey_state=idle # running: a cell was begun, its end was not reported
 __bailey_count=0    # cells so far
-__bailey_options='' # what of e and u the cells have set
+__bailey_options='' # which of the options e and u cells have set
 
-# The status that a cell asks for; then back to the prompt. In a subshell exit is what it always was.
+# Records the status of a cell's `exit`, then returns to the prompt. In a subshell it is the normal exit.
 exit() {
     __bailey_status=${1:-$?}
     if [[ $BASHPID != "$__bailey_pid" ]]; then
@@ -44,7 +44,7 @@ exit() {
     builtin kill -INT "$BASHPID"
 }
 
-# In the trap ERR, with status and line: remembers the line of the cell. Under `set -e` it ends here.
+# The trap ERR, with status and line: records the line of the cell. Under `set -e` the cell ends here.
 __bailey_failed() {
     if [[ $BASH_COMMAND != '\builtin eval "$__bailey_code"'* ]]; then
         __bailey_line=$2
@@ -58,7 +58,7 @@ __bailey_failed() {
     fi
 }
 
-# Exactly $1 bytes into the variable $2.
+# Reads exactly $1 bytes into the variable $2.
 __bailey_bytes() {
     local LC_ALL=C
     builtin printf -v "$2" ''
@@ -67,7 +67,7 @@ __bailey_bytes() {
     fi
 }
 
-# $1 bytes of NAME=VALUE strings, each ended by a NUL, into __bailey_env.
+# Reads $1 bytes of NAME=VALUE strings, each ended by a NUL, into __bailey_env.
 __bailey_pairs() {
     local LC_ALL=C left=$1 pair
     __bailey_env=()
@@ -80,7 +80,7 @@ __bailey_pairs() {
     done
 }
 
-# Sets what __bailey_env has and leaves there what has to be set again; an unset name has no "=".
+# Sets the variables of __bailey_env and stores there the old values to restore; an unset name has no "=".
 __bailey_exchange() {
     local __bailey_pair __bailey_name __bailey_old __bailey_i
     for __bailey_i in "${!__bailey_env[@]}"; do
@@ -96,7 +96,7 @@ __bailey_exchange() {
     done
 }
 
-# Tells the end of the cell.
+# Reports the end of the cell.
 __bailey_tell() {
     local LC_ALL=C IFS=' ' name=ExitStatus value=${__bailey_status:=0} where
     if [[ $value == interrupted ]]; then
@@ -111,7 +111,7 @@ __bailey_tell() {
     fi
 }
 
-# After a cell, when one was begun.
+# Called after a cell, if one was begun.
 __bailey_finish() {
     if [[ $__bailey_state == running ]]; then
         __bailey_state=idle
@@ -142,7 +142,7 @@ __bailey_next() {
 
 # SIGINT counts only while a cell runs. `break` and `continue` of a cell may end or shorten the loop:
 # what is done at the end of a cell is therefore done before the next one, and the last lines begin
-# anew. Begun by an interrupt, nobody wrote a status down. A cell is one group, so that an error of
+# anew. After an interrupt no status was recorded. A cell is one group, so that an error of
 # expansion ends all of it, as in a script. In one line, so that the lines of a cell count from 1.
 __bailey_loop='
 : "${__bailey_status:=interrupted}";

@@ -1,5 +1,5 @@
-// cells.mjs - what the JavaScript kernel does with texts and values, apart from running them:
-// imports of a cell as calls, values as MIME bundles.
+// cells.mjs - text and value conversions of the JavaScript kernel, which runs nothing:
+// rewrites imports of a cell to calls, and values to MIME bundles.
 import { createRequire, isBuiltin } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -11,7 +11,7 @@ const { inspect } = util;
 const { stringify: dumps } = JSON;
 const JUPYTER = Symbol.for("Jupyter.display");
 
-// JSON that its reader takes: no half surrogates, no NUL.
+// JSON that the receiver accepts: no unpaired surrogates, no NUL.
 export function stringify(value) {
     return dumps(value, (_, item) => typeof item === "string" ? clean(item) : item);
 }
@@ -60,7 +60,7 @@ export function bundle(value, mime) {
     return { data, truncated: cut.length ? { truncated: cut } : {} };
 }
 
-// import() and import.meta of cells: names are looked up from the folder that is current now.
+// import() and import.meta of cells: names are resolved from the current working directory.
 export function importer() {
     const locate = (name) => {
         name = String(name);
@@ -69,7 +69,7 @@ export function importer() {
         try {
             return pathToFileURL(createRequire(`${process.cwd()}/cell.js`).resolve(name)).href;
         } catch {
-            return name; // a package with ES modules only is found by import() alone, or not at all
+            return name; // only import() can find a package that has ES modules only
         }
     };
     const load = (name, options) => import(locate(name), options);
@@ -91,7 +91,7 @@ const BEFORE_REGEX = new Set(["return", "typeof", "instanceof", "in", "of", "new
 
 // The tokens that matter: {kind: "word" | "string" | "sign" | ..., start, end, depth, isMember}
 export function* tokens(code) {
-    const braces = []; // what each open bracket is: "${" belongs to a template
+    const braces = []; // the kind of each open bracket: "${" belongs to a template
     let at = code.startsWith("#!") ? lineEnd(code, 0) : 0;
     let last = null;
     const make = (kind, end) => {
@@ -141,7 +141,7 @@ function quoted(code, at) {
     return code.length;
 }
 
-// To the end of a template's text: behind its ` or its ${
+// The end of a template's text: after its ` or its ${
 function template(code, at) {
     for (let i = at; i < code.length; i++) {
         if (code[i] === "\\") i++;
@@ -159,7 +159,7 @@ function regex(code, at) {
         else if (code[i] === "]") isClass = false;
         else if (code[i] === "/" && !isClass) return i + 1;
     }
-    return at + 1; // it divided after all
+    return at + 1; // it was a division
 }
 
 function regexMayBegin(last) {
@@ -170,7 +170,7 @@ function regexMayBegin(last) {
 }
 
 // `import a, {b as c} from "d"` as `const {default: a, b: c} = await __bailey_import__("d")`, import()
-// and import.meta as the same function's. Lines stay where they are.
+// and import.meta as that function's. Line numbers do not change.
 export function rewriteImports(code) {
     const all = [...tokens(code)];
     let result = "";

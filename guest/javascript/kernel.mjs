@@ -9,7 +9,7 @@
 //
 // A busy loop ends at SIGINT because the evaluation begins inside of vm's breakOnSigint, which has a
 // thread that watches for the signal. That watch is kept for the kernel's whole life, so that there is
-// no moment without it; what it saw while no such script ran is asked for while a cell waits. The signal
+// no moment without it; signals that it saw while no such script ran are polled while a cell waits. The signal
 // handler only wakes the thread, so a signal that was sent before a cell can reach the thread after the
 // cell began: a cell begins when the thread is asleep again. Only a loop that a timer or an await began
 // cannot be ended this way: its kernel is.
@@ -31,7 +31,7 @@ const { inspect } = util;
 const { isPromise } = util.types;
 const { writeSync, fstatSync, openSync, readSync, closeSync } = fs;
 const { from: bytesFrom, concat } = Buffer;
-// Methods as functions of our own: a cell may take them from their prototypes.
+// The kernel's own references to methods: a cell may remove them from their prototypes.
 const own = (method) => Function.prototype.call.bind(method);
 const split = own(String.prototype.split);
 const slice = own(String.prototype.slice);
@@ -60,7 +60,7 @@ let isHalf = false; // a line was begun and not ended
 const clock = new Int32Array(new SharedArrayBuffer(4));
 let waiting = bytesFrom(""); // bytes of messages that are not whole yet
 
-// process.binding is old and its replacement is not for us; these have been there since Node 6.
+// process.binding is deprecated and its replacement is internal to Node; these have existed since Node 6.
 const { startSigintWatchdog, stopSigintWatchdog } = process.binding("contextify");
 const watchStat = startWatch();
 const statText = Buffer.alloc(512);
@@ -81,7 +81,7 @@ function startWatch() {
     return added.length === 1 ? `/proc/self/task/${added[0]}/stat` : null;
 }
 
-// Whether the thread has dealt with every signal that the handler woke it for: it sleeps (state S).
+// Whether the thread has handled every signal that the handler woke it for: it sleeps (state S).
 function isWatchIdle() {
     let fd = -1;
     try {
@@ -89,19 +89,19 @@ function isWatchIdle() {
         const length = readSync(fd, statText, 0, statText.length, 0);
         return statText[findLast(statText, 41, length - 1) + 2] === 83; // "TID (name) S ..."
     } catch {
-        return true; // it cannot be known, and no cell waits for that
+        return true; // unknown, and no cell waits for it
     } finally {
         if (fd >= 0) closeSync(fd);
     }
 }
 
-// Whether SIGINT came since the last call; one of two watches ends here, so the signal stays caught.
+// Whether SIGINT arrived since the last call; of two watches one ends here, so the signal stays caught.
 function wasInterrupted() {
     startSigintWatchdog();
     return stopSigintWatchdog();
 }
 
-// Signals that were sent before this call do not count after it.
+// Discards signals that were sent before this call.
 function forgetInterrupts() {
     while (watchStat !== null && !isWatchIdle()) Atomics.wait(clock, 0, 0, 0.05);
     wasInterrupted();
@@ -124,7 +124,7 @@ function identity(fd) {
 
 // --- messages ----------------------------------------------------------------------------------
 
-// Not by streams: SIGINT may end any JavaScript of a cell halfway, and a stream would stay halfway.
+// Without streams: SIGINT may stop any JavaScript of a cell halfway, and a stream would be left inconsistent.
 function writeAll(fd, data) {
     data = typeof data === "string" ? bytesFrom(data) : data;
     for (let at = 0; at < data.length;) {
@@ -150,7 +150,7 @@ function put(text) {
 }
 
 function send(cell, event) {
-    if (cell === null || cell.isOver) return; // it would belong to no cell
+    if (cell === null || cell.isOver) return; // it belongs to no cell
     cell.events++;
     cell.hasFailed ||= event.type === "error";
     if (cell.events < EVENTS_MAX || event.type === "error") put(stringify(event) + "\n");
@@ -184,7 +184,7 @@ function nextMessage() {
 let parts = [];
 control.on("data", (data) => {
     parts[parts.length] = data;
-    if (parts.length === 1) setImmediate(receive); // one concat for all that has come
+    if (parts.length === 1) setImmediate(receive); // one concat for everything received
 });
 control.on("end", () => realExit(0));
 control.on("error", () => realExit(0));
@@ -197,7 +197,7 @@ function receive() {
     if (message === null) return;
     try {
         run(message);
-    } catch (problem) { // a cell broke what we need, and this one is told so
+    } catch (problem) { // an earlier cell broke something the kernel needs: this one gets the error
         if (current === null) return;
         current.isOver = true;
         current = null;
@@ -230,12 +230,12 @@ function run(message) {
     try {
         if (exec(/\bimport\b/, code) !== null) code = rewriteImports(code);
     } catch {
-        // not for us to say: the parser will
+        // the parser will report it
     }
     evaluate(cell, `${code}\n//# sourceURL=cell-in-${count}`);
 }
 
-// Runs `step` so that SIGINT ends it; what it throws is thrown here.
+// Runs `step` so that SIGINT ends it; its exceptions are thrown here.
 function within(step) {
     starting = step;
     return guarded.runInThisContext({ breakOnSigint: true, displayErrors: false });
@@ -263,7 +263,7 @@ let starting = null;
 Object.defineProperty(globalThis, "__bailey_start__", { value: () => starting() });
 const guarded = new vm.Script("__bailey_start__()", { filename: "node:kernel" });
 
-// The inspector names values; this gets the value itself.
+// The inspector returns references to values; this gets the value itself.
 function take(object) {
     let value;
     sink = (given) => { value = given; };
@@ -293,12 +293,12 @@ function onAnswer(cell, problem, answer) {
     const value = take(answer.result);
     if (value === undefined && typeof promises.prototype.then !== "function") return withoutThen(cell);
     if (!isPromise(value)) return succeeded(cell, value);
-    // A cell whose last value is a promise, such as `main()`, lasts as long as that does.
+    // A cell whose last value is a promise, such as `main()`, lasts until it is settled.
     then(value, (final) => succeeded(cell, final), (reason) => failed(cell, reason));
 }
 
-// A cell took Promise.prototype.then away. V8 10 (Node 18) looks that up to learn what a cell came to, and
-// without it answers `undefined` to everything; V8 11 (Node 20) does not. A cell whose value is 0 tells.
+// Whether a cell removed Promise.prototype.then. V8 10 (Node 18) looks it up to get a cell's value, and
+// without it returns `undefined` for everything; V8 11 (Node 20) does not. Tested by a cell whose value is 0.
 function withoutThen(cell) {
     session.post("Runtime.evaluate", { expression: "0", replMode: true }, (_, answer) => {
         if (answer?.result.type === "number") return succeeded(cell, undefined);
@@ -348,7 +348,7 @@ function interrupted(cell) {
 }
 
 // Whether the inspector has lost its context: process.kill() on itself, even by a signal that does nothing, does
-// that. An answer that SIGINT cut off says nothing.
+// that. An answer that SIGINT interrupted proves nothing.
 function isGone() {
     let isSo = false;
     session.post("Runtime.evaluate", { expression: "0" }, (problem) => {
@@ -368,7 +368,7 @@ function lossOf(status) {
 
 function finish(cell, status) {
     const loss = lossOf(status);
-    if (loss !== null) { // a new kernel is better; that this one is gone ends the cell
+    if (loss !== null) { // a new kernel is better; the end of this one ends the cell
         if (!cell.hasFailed) send(cell, { type: "error", name: "KernelError", value: loss, traceback: "" });
         realExit(1);
     }
@@ -390,7 +390,7 @@ function nameCells(text) {
     return replace(text, /cell-in-(\d+):(\d+)(?::\d+)?/g, "Cell In[$1], line $2");
 }
 
-// Frames of ours, of the inspector and of node's own machinery below the cell are left out.
+// Frames of the kernel, of the inspector and of Node itself below the cell are left out.
 function trim(stack) {
     const ours = /^\s+at .*(node:(inspector|vm|internal|events|kernel)|kernel\.mjs|cells\.mjs)/;
     return join(filter(split(stack, "\n"), (line) => exec(ours, line) === null), "\n");
@@ -416,12 +416,12 @@ function describe(problem, cell) {
     return { name: slice(name, 0, 1000), value: slice(value, 0, TEXT_MAX), traceback: slice(traceback, 0, TEXT_MAX) };
 }
 
-// V8 tells the line of a syntax error only on compiling it again.
+// V8 reports the line of a syntax error only when the code is compiled again.
 function syntaxPlace(problem, cell) {
     return problem.name === "SyntaxError" ? `\n    at Cell In[${cell.count}]` : "";
 }
 
-// --- what cells find ----------------------------------------------------------------------------
+// --- globals of cells ----------------------------------------------------------------------------
 
 const input = {
     lines: null,
@@ -461,7 +461,7 @@ globalThis.exports = globalThis.module.exports;
 for (const name of ["require", "display", "readline", "prompt", "module", "exports"])
     Object.defineProperty(globalThis, name, { enumerable: false });
 
-// Written at once and whole, without a stream's state.
+// Written synchronously and completely, without a stream's state.
 function output(fd) {
     const stream = new Writable({ decodeStrings: true, write(data, _, done) { writeAll(fd, data); done(); } });
     stream.fd = fd;
@@ -476,8 +476,8 @@ function output(fd) {
 for (const [name, fd] of [["stdout", 1], ["stderr", 2]])
     Object.defineProperty(process, name, { configurable: true, enumerable: true, value: output(fd) });
 
-// process.exit() ends the cell, not the kernel: what it throws is not caught by most code, and if it
-// is, the cell still ends with that status.
+// process.exit() ends the cell, not the kernel: most code does not catch what it throws, and if it
+// does, the cell still ends with that status.
 process.exit = (status = process.exitCode ?? 0) => {
     if (current === null) return undefined;
     current.exit = Number(status) & 255;
@@ -495,7 +495,7 @@ function stray(problem) {
 process.on("uncaughtException", stray);
 process.on("unhandledRejection", stray);
 
-// Cells have no SIGINT of their own: libuv would take the signal from the watch.
+// Cells cannot handle SIGINT: libuv would take the signal from the watch.
 for (const name of ["on", "addListener", "once", "prependListener", "prependOnceListener"]) {
     const original = process[name];
     process[name] = function (event, ...rest) {

@@ -6,7 +6,7 @@ Runs in a box before the code does and never executes it. Prints one line of JSO
     {"blocked": [{"module": "os", "line": 3, "import": "import os.path"}], "syntax_error": null}
 with {"line": 2, "message": "invalid syntax"} for a syntax error, or {"error": "..."} alone when the
 code cannot be parsed for another reason. It is a lint against accidents: code that hides an import
-from it on purpose gets past it, and meets the walls of the box.
+from it on purpose gets past it, and is still isolated by the box.
 
 Works on Python 3.6 and later. Imports nothing but sys: `ast` and `json` cost more than the parsing.
 """
@@ -16,7 +16,7 @@ ONLY_AST = 0x400  # ast.PyCF_ONLY_AST
 BLOCKED_MAX = 100
 TEXT_MAX = 200
 
-# What gives a module by its name when it is called: the functions of each module.
+# Functions that import a module by its name, by the module that defines them.
 IMPORTERS = {
     "importlib": ("import_module", "__import__"),
     "builtins": ("__import__",),
@@ -47,7 +47,7 @@ def kind(node):
 
 
 def walk(tree):
-    """Every node, parents first, without recursion: code may nest deeper than our stack."""
+    """Every node, parents first, without recursion: code may nest deeper than the stack allows."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -69,7 +69,7 @@ def string_of(node):
 
 
 class Names:
-    """What the code calls the modules and functions that import by name, wherever it says so."""
+    """The names that the code gives to modules and functions that import by name, anywhere in it."""
 
     def __init__(self, tree):
         self.modules = {name: name for name in IMPORTERS}
@@ -95,7 +95,7 @@ class Names:
                 self.functions.update((name, name) for name in IMPORTERS[node.module])
 
     def importer(self, function):
-        """How the code writes the function that is called, if it imports by name; else None."""
+        """The called function as written in the code, if it imports by name; else None."""
         if kind(function) == "Name" and function.id in self.functions:
             return function.id
         if kind(function) == "Attribute" and kind(function.value) == "Name":
@@ -106,7 +106,7 @@ class Names:
 
 
 def imports(tree):
-    """(names that one import asks for, line, how it is written) of every import in the code."""
+    """(imported names, line, source text) of every import in the code."""
     names = Names(tree)
     for node in walk(tree):
         if kind(node) == "Import":

@@ -3,15 +3,15 @@
     python3 -I -S -c <this> fetch       the first box: the network to the index, its passwords
     python3 -I -S -c <this> finish      the second one: neither; the same folder
 
-/workspace/install.json says what is wanted (src/session/installer.c writes it): a virtual
+/workspace/install.json is the order (written by src/session/installer.c): a virtual
 environment at /bailey/template, or a folder of packages at /bailey/packages. What pip and the
 packages themselves print goes to standard error, line by line, for the client that waits. Standard output
 gets one line of JSON: {"python", "packages": [{"name", "version"}]}, or {"error": {"code",
 "message"}}.
 
 No code of packages runs in the first box, neither of those that are fetched nor of the template's: wheels
-are only unpacked, and no interpreter begins there that would find their .pth files. So what it tells of packages is
-true. Compiling and importing is the second box's, and nothing that it says is trusted.
+are only unpacked, and no interpreter begins there that would find their .pth files. So its list of packages is
+true. The second box compiles and imports, and none of its output is trusted.
 
 The same inputs make the same bytes: no times (compiled files carry a hash of their source instead),
 no caches, no logs.
@@ -54,8 +54,8 @@ def version_of(text):
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-# pip and what it may find installed are all that is on its path besides the standard library: a module of a
-# template that pip would use if it is there (keyring, truststore, ...) must not run beside its passwords.
+# Besides the standard library only pip and the list of installed packages are on its path: a module of a
+# template that pip would use if it exists (keyring, truststore, ...) must not run beside its passwords.
 RUN_PIP = """
 import runpy, sys
 sys.path[:] = [path for path in sys.path if not path.startswith("/bailey/")] + sys.argv[1:3]
@@ -67,7 +67,7 @@ INSTALLED = "/workspace/installed"
 
 
 def find_pip():
-    """Where a pip lies, as an entry of sys.path with nothing else in it: the interpreter's own, else a wheel."""
+    """An entry of sys.path that contains only pip: the interpreter's own, else a wheel."""
     code = "import os, pip; print(pip.__version__, os.path.dirname(pip.__file__))"
     found = subprocess.run([sys.executable, "-I", "-c", code], stdin=subprocess.DEVNULL,
                            capture_output=True, text=True, check=False)
@@ -88,13 +88,13 @@ def find_pip():
 
 
 def pip_words(*program):
-    """Run pip with an interpreter; what it finds installed is what note_installed() says."""
+    """Runs pip with an interpreter; it sees as installed what note_installed() wrote."""
     os.makedirs(INSTALLED, exist_ok=True)
     return [*program, "-c", RUN_PIP, find_pip(), INSTALLED]
 
 
 def note_installed(folders):
-    """What is there already, as pip looks for it: names, versions and needs, and no code at all."""
+    """Writes the installed packages in the form pip reads: names, versions and dependencies, without any code."""
     for folder in folders:
         for name in glob.glob(os.path.join(glob.escape(folder), "*.dist-info", "METADATA")):
             target = os.path.join(INSTALLED, os.path.basename(os.path.dirname(name)))
@@ -103,7 +103,7 @@ def note_installed(folders):
 
 
 def index_is_away():
-    """pip says nothing of a plain HTTP index that the proxy could not reach: asked once more."""
+    """pip does not report a plain HTTP index that the proxy could not reach: requests it once more to find out."""
     settings = configparser.ConfigParser(interpolation=None)
     settings.read(os.environ.get("PIP_CONFIG_FILE", ""))
     index = settings.get("global", "index-url", fallback="").strip()
@@ -130,7 +130,7 @@ def pip_failed(lines):
 
 
 def run(words, env=None):
-    """Runs a program; its lines are told as they come. Returns (status, lines)."""
+    """Runs a program; its lines are reported as they come. Returns (status, lines)."""
     lines = []
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, env=env) as process:
@@ -174,7 +174,7 @@ def site_of(program):
                           capture_output=True, text=True).stdout.strip()
 
 
-# Package by package, so that there is something to tell every two seconds. The compiled files carry a
+# Package by package, so that progress can be reported every two seconds. The compiled files carry a
 # hash of their source that Python does not check: a layer does not change.
 COMPILE = """
 import compileall, os, py_compile, sys, time
@@ -200,7 +200,7 @@ def compile_all(folder):
 
 
 def warm_up(program, modules):
-    """Each module once, so that what it keeps in its home (Matplotlib: fonts) is in the layer."""
+    """Imports each module once, so that its cache in the home folder (Matplotlib: fonts) is in the layer."""
     home = os.path.join(TEMPLATE, "home")
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("MPL", "XDG_", "PYTHON"))}
@@ -212,12 +212,12 @@ def warm_up(program, modules):
         if status != 0:
             raise Failure("install_failed", "importing %s: %s" % (
                 module, lines[-1] if lines else "status %d" % status))
-    # The system's own cache of fonts depends on this moment and this machine, and is not needed.
+    # The system's own font cache depends on the current time and machine, and is not needed.
     shutil.rmtree(os.path.join(home, ".cache", "fontconfig"), ignore_errors=True)
 
 
 def check_python(wanted):
-    """"3.12" is a version that ours begins with; "/usr/bin/python3" is a program."""
+    """Compares with "3.12", a prefix of this version, or "/usr/bin/python3", a program."""
     own = sys.version.split()[0]
     if not wanted:
         return
@@ -254,7 +254,7 @@ def finish_template(job):
 # ---- a folder of packages ----
 
 def locked(report):
-    """What pip would install beyond what is there, as lines it takes: the versions it chose."""
+    """The packages that pip would add, as requirement lines with the versions it chose."""
     lines = []
     for item in report["install"]:
         hashes = item.get("download_info", {}).get("archive_info", {}).get("hashes", {})
@@ -276,7 +276,7 @@ def sites_of(job):
 
 
 def fetch_packages(job):
-    """Only what the template does not have: pip looks first, then fetches just that."""
+    """Installs only what the template does not have: pip resolves first, then fetches just that."""
     words = pip_words(sys.executable, "-I", "-S")
     note_installed(sites_of(job))
     requirements = write_text("/workspace/requirements.txt", job["requirements"])

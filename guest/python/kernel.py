@@ -26,9 +26,9 @@ try:
 except ImportError:  # not the reference interpreter
     from json.encoder import py_encode_basestring_ascii as quote
 
-join, encode = str.join, str.encode  # found here, whatever a cell does to the type's own dictionary
+join, encode = str.join, str.encode  # kept here, whatever a cell does to the type's own dictionary
 
-# Functions look their builtins up here, whatever a cell does to the module `builtins`.
+# Functions of this module look up builtins here, whatever a cell does to the module `builtins`.
 __builtins__ = dict(vars(sys.modules["builtins"]))
 
 TEXT_MAX = 1 << 20  # bytes of text, HTML and JSON in an event
@@ -38,13 +38,13 @@ CONTROL_FD = 250  # where descriptor 3 goes; 251 to 253 are duplicates of 0 to 2
 WAY = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 TREE = WAY | _ast.PyCF_ONLY_AST
 CO_COROUTINE = 0x80
-CO_FUTURES = 0x1FE0000  # what `from __future__ import` leaves in the flags of a code object
+CO_FUTURES = 0x1FE0000  # flags of a code object that `from __future__ import` sets
 PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 FOLDER = __file__.rpartition("/")[0] or "."
 OURS = {__file__}  # files whose frames are not shown
-PATH = [place for place in sys.path if place not in ("", "/bailey/packages")]  # where our own modules are
-THIS = sys.modules[__name__]  # `__main__` becomes the name of something else
+PATH = [folder for folder in sys.path if folder not in ("", "/bailey/packages")]  # where the kernel's modules are
+THIS = sys.modules[__name__]  # `__main__` will name another module
 builtins = sys.modules["builtins"]
 _helpers = {}
 _the_kernel = None
@@ -90,7 +90,7 @@ class Kernel:
 
     def __init__(self, workspace):
         self.workspace = workspace
-        self.folder = b""  # that has to be entered before a cell can run
+        self.folder = b""  # to be entered before a cell can run
         self.lock = _thread.RLock()
         self.is_open = self.is_writing = self.is_pending = False
         self.rest = b""
@@ -99,13 +99,13 @@ class Kernel:
         self.sources = {}
         self.loop = self.pyplot = self.linecache = None
         self.last = None
-        self.shown = []  # figures that this cell has shown
+        self.shown = []  # figures shown by this cell
         self.streams = None  # for a script, if they are made already
-        self.flush_c = None  # writes what native code left in C's own buffers
+        self.flush_c = None  # flushes output of native code from C's own buffers
         self.depth = sys.getrecursionlimit()
 
     def begin(self, control_fd):
-        """In the process that is to be the kernel."""
+        """Called in the process that becomes the kernel."""
         self.pid = getpid()
         self.thread = _thread.get_ident()
         self.keep_descriptors(control_fd)
@@ -113,7 +113,7 @@ class Kernel:
         posix.register_at_fork(after_in_child=self.forget)
 
     def keep_descriptors(self, control_fd):
-        """To high numbers, close-on-exec, where a cell does not meet them by chance."""
+        """Moves descriptors to high numbers, close-on-exec, where a cell does not use them by accident."""
         first = CONTROL_FD
         try:
             dup2(control_fd, first, False)
@@ -129,7 +129,7 @@ class Kernel:
             self.kept.append(first + 1 + fd)
 
     def forget(self):
-        """In a child that a cell forked: nothing of the kernel's may be used there."""
+        """In a child that a cell forked, which must not use anything of the kernel."""
         for fd in [self.control] + self.kept:
             try:
                 close(fd)
@@ -163,7 +163,7 @@ class Kernel:
         while b"\n" not in self.rest:
             try:
                 data = read(self.control, 65536)
-            except BlockingIOError:  # a cell has made it so
+            except BlockingIOError:  # a cell has made it non-blocking
                 posix.set_blocking(self.control, True)
                 continue
             if not data or len(self.rest) > 200:
@@ -200,7 +200,7 @@ class Kernel:
                 raise KeyboardInterrupt
 
     def send(self, line):
-        """One event, after those that wait. The last one of a cell's share is kept for an error."""
+        """Sends one event, after queued ones. The last one of a cell's limit is reserved for an error."""
         self.events += 1
         if self.events < EVENTS_MAX:
             waiting, self.outbox = self.outbox, []
@@ -215,7 +215,7 @@ class Kernel:
         """The line of a result or display event."""
         if type(value) in PLAIN and not options:
             if type(value) in (str, bytes) and len(value) > TEXT_MAX:
-                value = value[:TEXT_MAX]  # its repr is longer still, and cut below
+                value = value[:TEXT_MAX]  # its repr is even longer, and cut below
             text, is_cut = cut(repr(value))
             data, truncated = '"text/plain":' + quote(text), '"text/plain"' if is_cut else ""
         else:
@@ -247,7 +247,7 @@ class Kernel:
             quote(cut(part)[0]) for part in (name, value, text))
 
     def adopt(self, pyplot):
-        """matplotlib.pyplot has been imported by a cell, or was there before."""
+        """matplotlib.pyplot was imported by a cell, or before."""
         if self.pyplot is None:
             self.pyplot = pyplot
             helper("kernel_charts").adopt(pyplot, self)
@@ -255,7 +255,7 @@ class Kernel:
     # --- a cell ------------------------------------------------------------------------------------
 
     def begin_cells(self):
-        """Before the first cell; a script needs nothing of this."""
+        """Called before the first cell; a script does not need it."""
         import linecache
         import os
         self.linecache = linecache
@@ -320,7 +320,7 @@ class Kernel:
         return tail.lstrip(b" \t\f)").startswith(b";")
 
     async def run_together(self, codes):
-        """All of a cell in the event loop, when some of it awaits."""
+        """Runs a whole cell in the event loop, if some of it awaits."""
         value = None
         for code in codes:
             value = eval(code, self.space)
@@ -345,7 +345,7 @@ class Kernel:
                 except BaseException:
                     pass
             elif not task.cancelled():
-                task.exception()  # otherwise the loop complains that it was never retrieved
+                task.exception()  # otherwise the loop warns that it was never retrieved
             raise
 
     def execute(self, source, name):
@@ -366,11 +366,11 @@ class Kernel:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except Exception:  # closed, or whatever a cell put there
+            except Exception:  # closed, or replaced by a cell
                 pass
 
     def settle(self):
-        """At the end of a cell: what it left to be shown."""
+        """At the end of a cell: shows its open figures and flushes its streams."""
         if self.pyplot is None:
             pyplot = sys.modules.get("matplotlib.pyplot")
             if pyplot is not None and hasattr(pyplot, "show"):
@@ -380,7 +380,7 @@ class Kernel:
         self.flush()
 
     def guarded(self, step, *args):
-        """Runs a step that may run guest code; returns what it raised, or None."""
+        """Runs a step that may run guest code; returns the exception, or None."""
         try:
             try:
                 self.is_open = True
@@ -393,7 +393,7 @@ class Kernel:
         return None
 
     def enter_folder(self):
-        """Where cells are to begin; what is wrong with it, or None. Until then none of them runs."""
+        """Enters the folder of cells; returns an error text or None. No cell runs before it succeeds."""
         try:
             posix.chdir(self.folder.decode("utf-8", "surrogateescape"))
         except OSError as problem:
@@ -402,7 +402,7 @@ class Kernel:
         return None
 
     def set_environment(self, data):
-        """Returns what brings the old values back."""
+        """Sets variables; returns what restores the old values."""
         before = []
         for pair in data.split(b"\0"):
             name, sign, value = pair.partition(b"=")
@@ -413,7 +413,7 @@ class Kernel:
         return before
 
     def give_input(self, data):
-        """Descriptor 0 reads `data`."""
+        """Makes descriptor 0 read `data`."""
         fd = posix.memfd_create("stdin")
         try:
             view = memoryview(data)
@@ -425,7 +425,7 @@ class Kernel:
             close(fd)
 
     def restore(self, before):
-        """Puts back what a cell may have changed and the next one must not find changed."""
+        """Restores what a cell may have changed and the next one must find unchanged."""
         for fd in range(3):
             try:
                 dup2(self.kept[fd], fd)
@@ -518,7 +518,7 @@ class Kernel:
         self.put(self.outbox)
 
     def serve(self):
-        """Cell after cell, until descriptor 3 is at its end."""
+        """Runs cells until descriptor 3 is at its end."""
         number = None
         while True:
             try:
@@ -529,7 +529,7 @@ class Kernel:
                 return run_script(self, number, code, text if b"i" in flags else None, env)
             try:
                 self.run_cell(number, code, text, flags, env)
-            except BaseException as problem:  # a cell broke what we need, and it is told so
+            except BaseException as problem:  # a cell broke something the kernel needs: it gets the error
                 self.is_open = False
                 sys.setrecursionlimit(max(self.depth, 1000))
                 if getpid() != self.pid:
@@ -547,7 +547,7 @@ def make_main(members):
 
 
 def exit_status(problem):
-    """What Python's own end would be for this SystemExit; other than numbers go to stderr."""
+    """The exit status that Python would use for this SystemExit; values that are not numbers go to stderr."""
     code = problem.code
     if code is None:
         return 0
@@ -562,7 +562,7 @@ def run_script(kernel, number, code, text, env):
 
 
 def preload():
-    """For the zygote, before it forks: everything that cells load late, but asyncio."""
+    """For the zygote, before it forks: loads everything that cells load lazily, except asyncio."""
     import linecache  # noqa: F401
     import os
     os.environ.setdefault("MPLBACKEND", "agg")
@@ -581,5 +581,5 @@ def main(control_fd=3, workspace="/workspace"):
 if __name__ == "__main__":
     if sys.argv[2:3] == ["ahead"]:  # no cell waits for it yet
         preload()
-    # By a detour: up to Python 3.9 a frame has the builtins of its caller, if that is of the same module.
+    # Called indirectly: up to Python 3.9 a frame has the builtins of its caller, if both are of one module.
     eval("main(3, workspace)", {"main": main, "workspace": (sys.argv + ["/workspace"])[1]})

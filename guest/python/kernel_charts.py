@@ -11,11 +11,11 @@ import sys
 
 values = kernel.helper("kernel_values")
 UNIT = re.compile(r"[(\[]([^()\[\]]*)[)\]]\s*$")
-POINTS_MAX = 100000  # of a whole chart; more would not fit into its limit
+POINTS_MAX = 100000  # of one chart; more would exceed its size limit
 
 
 def adopt(pyplot, host):
-    """plt.show() shows here; Axes.bxp() remembers."""
+    """Makes plt.show() use the kernel, and Axes.bxp() record its numbers."""
     def show(*_args, **_how):
         host.flush()
         show_all(host)
@@ -37,7 +37,7 @@ def adopt(pyplot, host):
 
 
 def show_all(host):
-    """Every figure that pyplot has open, once; then they are closed."""
+    """Shows every open figure of pyplot once, then closes them."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     managers = list(helpers.Gcf.figs.values()) if helpers is not None else []
     if not managers:
@@ -116,7 +116,7 @@ def scale(axis):
 
 
 def coordinate(axis, value):
-    """A position on an axis as its owner wrote it: dates in ISO 8601, names of categories."""
+    """A position on an axis in the plot's own units: dates in ISO 8601, names of categories."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     value = values.plain(value)

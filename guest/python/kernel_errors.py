@@ -1,11 +1,11 @@
-"""kernel_errors.py - exceptions of cells as people should read them: without the kernel's own frames,
+"""kernel_errors.py - exceptions of cells for people: without the kernel's own frames,
 with `Cell In[3], line 2`. Loaded by kernel.py, which is `kernel` here.
 """
 import traceback
 
 
 def strip_frames(trace):
-    """The same traceback without the frames of our files."""
+    """The same traceback without the frames of the kernel's files."""
     frames = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename not in kernel.OURS:
@@ -14,7 +14,7 @@ def strip_frames(trace):
     first = next((i for i, t in enumerate(frames)
                   if t.tb_frame.f_code.co_filename.startswith("Cell In[")), 0)
     result = None
-    for trace in reversed(frames[first:]):  # what stands before the cell is the event loop's
+    for trace in reversed(frames[first:]):  # frames before the cell belong to the event loop
         result = type(trace)(result, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
     return result
 

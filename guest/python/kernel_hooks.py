@@ -1,12 +1,12 @@
-"""kernel_hooks.py - what the kernel puts in guest code's way: a standard input that explains itself,
-and the notice of an import. Loaded by kernel.py, which is `kernel` here.
+"""kernel_hooks.py - hooks for guest code: a standard input that raises an explanation,
+and a notification of imports. Loaded by kernel.py, which is `kernel` here.
 """
 import io
 import sys
 
 
 class NoInput(EOFError):
-    """Standard input was asked for and the cell was given none."""
+    """The cell reads standard input, but was given none."""
 
 
 NoInput.__name__ = NoInput.__qualname__ = "NoInputError"

@@ -1,8 +1,8 @@
 """kernel_script.py - one program instead of cells: what `python3 main.py` would do, in this process.
 Loaded by kernel.py, which is `kernel` here.
 
-The interpreter is never finalised: that would touch every page that it shares with the zygote. What
-a program can notice of its end is done, in the order of Python's own end.
+The interpreter is never finalised: that would touch every page that it shares with the zygote. All
+steps of Python's end that a program can observe are done, in Python's order.
 """
 import _signal
 import atexit
@@ -34,12 +34,12 @@ def run(host, number, code, text, env):
         status = kernel.exit_status(problem)
     except BaseException as problem:
         status = report(problem)
-    # A child that it forked ends like the program.
+    # A child that the program forked ends in the same way.
     finish(status, goodbye if getpid() == host.pid else None, host.flush_c)
 
 
 class Goodbye:
-    """Says the status before the process ends, which takes longer than saying it."""
+    """Reports the status before the process ends, because ending takes longer."""
 
     def __init__(self, host, number):
         self.fd = host.control
@@ -52,14 +52,14 @@ class Goodbye:
 
     def say(self, status):
         try:
-            if self.look() == self.identity:  # else the program has closed it, and made it something else
+            if self.look() == self.identity:  # else the program has closed it and reused the number
                 write(self.fd, b"exit %s %d\n" % (self.number, status))
         except OSError:
-            pass  # how it ends is seen all the same
+            pass  # the warden sees the end anyway
 
 
 def take_words(env):
-    """(name of the script and its arguments, the variables): words begin with '='."""
+    """(name of the script and its arguments, the variables): arguments begin with '='."""
     words, rest = [], []
     for entry in env.split(b"\0"):
         if entry.startswith(b"="):
@@ -110,7 +110,7 @@ def named(name, stream):
 
 
 def strip(problem):
-    """Takes the frames of ours from its traceback."""
+    """Removes the kernel's frames from its traceback."""
     trace = problem.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in kernel.OURS:
         trace = trace.tb_next
@@ -138,7 +138,7 @@ def report(problem):
 
 
 def finish(status, goodbye, flush_c):
-    """Threads, atexit, streams; then gone, by SIGINT where that ended the program."""
+    """Ends threads, atexit, streams; then the process, by SIGINT if that ended the program."""
     try:
         threading = sys.modules.get("threading")
         if threading is not None:
@@ -148,14 +148,14 @@ def finish(status, goodbye, flush_c):
     try:
         atexit._run_exitfuncs()
     except BaseException:
-        pass  # it has been shown
+        pass  # it was printed already
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
         except BaseException:
             if stream is sys.stdout:
-                status = status or 120  # as Python has it
+                status = status or 120  # as Python does
     (flush_c or find_and_flush_c)()
     if status < 0:
         _signal.signal(-status, _signal.SIG_DFL)
@@ -166,7 +166,7 @@ def finish(status, goodbye, flush_c):
 
 
 def find_and_flush_c():
-    """What native code printed with C's own buffers, where a library of that kind is loaded."""
+    """Flushes C's own buffers, if a library with native code is loaded."""
     ctypes = sys.modules.get("ctypes")
     if ctypes is not None:
         try:

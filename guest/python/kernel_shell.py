@@ -19,7 +19,7 @@ LINES_MAX = 2000  # such lines in one cell
 
 
 def translate(source, name, flags):
-    """The cell as Python; raises the parser's error where it is about something else."""
+    """The cell as Python; raises the parser's error if it has another reason."""
     lines = source.split("\n")
     for _ in range(LINES_MAX):
         try:
@@ -34,7 +34,7 @@ def translate(source, name, flags):
 
 
 def translate_line(lines, at, name):
-    """Changes the line, and empties those that continue it; False when it is not one of ours."""
+    """Rewrites the line, and empties those that continue it; False: not such a line."""
     match = LINE.match(lines[at])
     if match is None:
         return False
@@ -70,7 +70,7 @@ def refuse(text, at, name):
 
 def run(host, command, is_wanted=False):
     """Runs a command in bash with the cell's own 0, 1 and 2; its lines are returned if wanted.
-    `{name}` is the value of that variable, where there is one. Its status is left in _exit_code."""
+    `{name}` is replaced by that variable's value, if it exists. The status is stored in _exit_code."""
     host.flush()
     command = NAME.sub(lambda found: str(host.space[found.group(1)])
                        if found.group(1) in host.space else found.group(0), command)

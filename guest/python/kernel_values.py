@@ -67,7 +67,7 @@ class Bundle:
 
 
 def plain(value, depth=0):
-    """A value as JSON can say it: no NaN, no NUL, dates in ISO 8601, numbers of NumPy as numbers."""
+    """A value that JSON can represent: no NaN, no NUL, dates in ISO 8601, NumPy numbers as numbers."""
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
@@ -95,7 +95,7 @@ def plain(value, depth=0):
 
 
 def text_of(value):
-    """repr(), without building what would be cut away of a long builtin container."""
+    """repr() that does not build the part of a long builtin container that would be cut."""
     kind = type(value)
     ends = {list: "[]", tuple: "()", set: "{}", frozenset: ("frozenset({", "})"), dict: "{}"}.get(kind)
     if ends is None or len(value) * 2 <= kernel.TEXT_MAX:
@@ -177,7 +177,7 @@ def pandas_columns(frame, rows):
     columns = {}
     for index, name in enumerate(frame.columns):
         name = str(name)
-        if name in columns:  # pandas allows two of one name
+        if name in columns:  # pandas allows duplicate names
             name = "%s.%d" % (name, index)
         columns[name] = frame.iloc[:rows, index].tolist()
     return columns

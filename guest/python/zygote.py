@@ -2,12 +2,12 @@
 
     python3 [-S] zygote.py TIER [TIERS]
 
-It imports and never calls what it loaded: a thread pool that was used before a fork hangs every
-child. No guest code ever runs here, and of a template's packages only the modules that are named: what the
+It imports modules and never calls them: a thread pool that was used before a fork hangs every
+child. No guest code ever runs here, and of a template's packages only the named modules are imported: code that the
 interpreter would run by itself (.pth files, sitecustomize) runs in kernels (zygote_site.py). The
-process has no capability, and its filter is on before the interpreter begins. Tier 0 has the modules below; tier n those of the first n lines
-of the file TIERS too (each a name, then modules; /bailey/tiers). Everything after _zygote.serve() happens in kernels,
-which have all their walls by then.
+process has no capability, and its seccomp filter is active before the interpreter starts. Tier 0 has the modules
+below; tier n also those of the first n lines of the file TIERS (each a name, then modules; /bailey/tiers). Everything
+after _zygote.serve() happens in kernels, whose isolation is complete by then.
 """
 import sys
 
@@ -17,7 +17,7 @@ _zygote.start()  # before anything else is loaded: not dumpable from here on
 
 import gc  # noqa: E402
 
-gc.disable()  # what is imported stays
+gc.disable()  # imported objects live forever
 
 import zygote_site  # noqa: E402
 
@@ -26,8 +26,8 @@ SITE = zygote_site.Site(_zygote)
 import kernel  # noqa: E402
 import zygote_fork  # noqa: E402
 
-# What programs of agents import most, as far as it pays: all of it makes a fork 0.1 ms longer.
-# asyncio would be 0.06 ms alone, and what talks to networks has none to talk to.
+# The modules that agents' programs import most, as far as it pays: together they make a fork 0.1 ms longer.
+# asyncio alone would add 0.06 ms, and modules for networks are of no use in a box without one.
 COMMON = """
 argparse base64 bisect collections contextlib copy csv dataclasses datetime decimal enum fractions
 functools hashlib heapq inspect io itertools json logging math operator os pathlib random re secrets
@@ -39,7 +39,7 @@ def load(names, tier):
     for name in names:
         try:
             __import__(name)
-        except BaseException as problem:  # the template is wrong about it: all others stay warm
+        except BaseException as problem:  # the template names a broken module: all others stay warm
             print(f"zygote: {name} of tier {tier} is left out: {problem!r}", file=sys.stderr)
 
 
@@ -64,7 +64,7 @@ def main():
         loaded += modules
     birth = zygote_fork.Birth(_zygote, hooks, SITE, [name for name in loaded if name in sys.modules])
     gc.collect()
-    gc.freeze()  # no collection in a kernel touches, and so copies, any of it
+    gc.freeze()  # no garbage collection in a kernel touches, and so copies, these objects
     gc.enable()
     birth.happen(_zygote.serve())
 

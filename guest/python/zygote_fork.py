@@ -1,10 +1,10 @@
-"""zygote_fork.py - from a zygote's fork to a kernel that waits, with as few pages written as possible.
+"""zygote_fork.py - turns a zygote's fork into a waiting kernel, with as few written pages as possible.
 Loaded by zygote.py.
 
 The first write to a page that is shared with the zygote copies it (2 us, and again at the end), and
-Python writes to every object that it looks at: its reference count. So what can be done before the
-fork is done there, what is left is done natively where that is simple, and a kernel that nobody
-waits for yet rehearses.
+Python writes to every object that it uses: its reference count. So work is done before the fork where
+possible, the rest natively where that is simple, and a prewarmed kernel runs a rehearsal before it is
+needed.
 """
 import builtins
 import os
@@ -14,14 +14,14 @@ import sys
 import kernel
 
 PACKAGES = "/bailey/packages"
-# After our own fork there is nothing for them to do: the zygote has one thread, which holds no lock.
+# After the zygote's fork these have nothing to do: the zygote has one thread, which holds no lock.
 IDLE_HOOKS = {("random", "Random.seed"), ("threading", "_after_fork"),
               ("logging", "_after_at_fork_child_reinit_locks")}
 
 
 class Hooks:
-    """What modules want to run around forks. It is kept from the zygote's own forks, and given to
-    Python in the kernel, for those of guest code."""
+    """Fork hooks of modules. They do not run at the zygote's own forks, and are registered in the
+    kernel, for forks of guest code."""
 
     def __init__(self):
         self.register = posix.register_at_fork
@@ -30,12 +30,12 @@ class Hooks:
 
     def take(self, **hooks):
         if not hooks or not all(map(callable, hooks.values())):
-            return self.register(**hooks)  # which says what is wrong
+            return self.register(**hooks)  # which raises the error
         self.taken.append(hooks)
         return None
 
     def needed(self):
-        """Those of kernels, but for those that have nothing to do."""
+        """Hooks for kernels, except those that have nothing to do."""
         found = [hooks.get("after_in_child") for hooks in self.taken]
         return [hook for hook in found if hook is not None and
                 (getattr(hook, "__module__", ""), getattr(hook, "__qualname__", "")) not in IDLE_HOOKS]
@@ -47,16 +47,16 @@ class Hooks:
 
 
 class Randomness:
-    """Random numbers that no other kernel has."""
+    """Gives each kernel its own random seeds."""
 
     def __init__(self, native):
         self.seeds = [sys.modules["random"].seed]
         self.set_key, self.capsule = native.set_key, None
         if "numpy.random" in sys.modules and not self.find_key(native):
-            self.seeds.append(sys.modules["numpy.random"].seed)  # the same with 160 pages more
+            self.seeds.append(sys.modules["numpy.random"].seed)  # the same effect, but writes 160 pages more
 
     def find_key(self, native):
-        """Where numpy's global generator has its state, if that looks as it did when this was written."""
+        """The address of the state of numpy's global generator, if its layout is the known one."""
         try:
             generator = sys.modules["numpy.random"].mtrand._rand._bit_generator
             state = generator.state
@@ -77,7 +77,7 @@ class Randomness:
 
 
 def make_streams():
-    """A program's, over pipes as it will have them: streams remember what they cannot seek in."""
+    """A program's streams, made over pipes like its later ones: streams remember whether they can seek."""
     ends = posix.pipe()
     kept = [posix.dup(fd) for fd in (1, 2)]
     try:
@@ -92,7 +92,7 @@ def make_streams():
 
 
 class Birth:
-    """Made in the zygote when everything is imported; happens in each kernel."""
+    """Created in the zygote after all imports; runs in each kernel."""
 
     def __init__(self, native, hooks, site, modules):
         self.native = native
@@ -106,7 +106,7 @@ class Birth:
         self.program = "".join("import %s\n" % name for name in modules) + "x = str(len([1]))\n"
 
     def happen(self, is_ahead):
-        """In the kernel, which has all its walls; does not return."""
+        """In the kernel, whose isolation is complete; does not return."""
         del sys.modules["_zygote"]
         for hook in self.needed:
             hook()
@@ -127,13 +127,13 @@ class Birth:
 
     @staticmethod
     def add_packages():
-        """As PYTHONPATH would have it."""
+        """Adds the folder where PYTHONPATH would put it."""
         if PACKAGES not in sys.path:
             sys.path.insert(1, PACKAGES)
             os.environ["PYTHONPATH"] = PACKAGES
 
     def rehearse(self):
-        """What every program does before and after its own; nothing of it stays."""
+        """A rehearsal of what every program does at its start and end, without lasting effects."""
         self.kernel.rest = b"cell 0 - 0 0 0\n"
         self.kernel.next_cell()
         self.kernel.put([])

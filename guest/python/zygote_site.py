@@ -1,12 +1,12 @@
 """zygote_site.py - what `site` does at an interpreter's start, done in a zygote without running anything.
 Loaded by zygote.py, which is started with -S.
 
-Lines of .pth files that begin with "import", sitecustomize and usercustomize are code that nobody named in a
-template's tiers. In a zygote only their existence is noted; they run in each kernel, in its box, where a cold
-kernel runs them too. Folders that .pth files name are data: they are added here. A sitecustomize beside the standard
+Lines of .pth files that begin with "import", sitecustomize and usercustomize are code that a
+template's tiers do not name. In a zygote only their existence is recorded; they run in each kernel, in its box,
+where a cold kernel runs them too. Folders that .pth files name are data: they are added here. A sitecustomize beside the standard
 library is the interpreter's own: it runs here, while there are no packages that it could import.
 
-Without a template there is no -S: the host's own Python starts as its administrator has set it up.
+Without a template there is no -S: the host's own Python starts as its administrator configured it.
 """
 import importlib.util
 import os
@@ -17,7 +17,7 @@ CUSTOM = ("sitecustomize", "usercustomize")
 
 
 class Site:
-    """Made in the zygote; finish() is called in each kernel."""
+    """Created in the zygote; finish() is called in each kernel."""
 
     def __init__(self, native):
         self.lines = []
@@ -35,7 +35,7 @@ class Site:
         sys.flags = native.flags_with_site(sys.flags)
 
     def add_package(self, folder, name, known):
-        """As site.addpackage(), but that it keeps the lines which are code."""
+        """As site.addpackage(), but stores the lines that are code."""
         known = site._init_pathinfo() if known is None else known
         for line in read_lines(os.path.join(folder, name)):
             if line.startswith(("import ", "import\t")):
@@ -49,7 +49,7 @@ class Site:
 
     @staticmethod
     def find(name):
-        """Its specification and its code, which is compiled and not run; None: there is none."""
+        """Its specification and its code, compiled and not run; None: no such module."""
         try:
             spec = importlib.util.find_spec(name)
             return (spec, spec.loader.get_code(name)) if spec else None
@@ -58,7 +58,7 @@ class Site:
             return None
 
     def finish(self):
-        """In a kernel, which has all its walls."""
+        """In a kernel, whose isolation is complete."""
         for name, line in self.lines:
             run(name, lambda: exec(line, {"__name__": "site", "__builtins__": __builtins__}))
         for spec, code in self.custom:
@@ -85,5 +85,5 @@ def load(spec, code):
 def run(name, function):
     try:
         function()
-    except Exception as problem:  # as at an interpreter's start: said, and no reason to have no kernel
+    except Exception as problem:  # as at an interpreter's start: reported, and the kernel starts anyway
         print(f"Error processing {name}: {problem!r}", file=sys.stderr)

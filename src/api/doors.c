@@ -4,7 +4,7 @@
 #include "api/front/door.h"
 #include "base/cleanup.h"
 
-/* The first refuses what is nobody's; rows are looked through in this order. */
+/* The first door refuses requests that belong to no door; rows are searched in this order. */
 #define DOORS(DOOR)    \
     DOOR(rest_door)    \
     DOOR(ws_door)      \

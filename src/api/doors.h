@@ -10,8 +10,7 @@
 
 void doors_list(struct door_list *ret);
 
-/* More rows, NULL-terminated, that a program may be linked with (tests/door). NULL: there are none.
- */
+/* More rows, NULL-terminated, that a program may be linked with (tests/door). NULL: none. */
 extern const struct door_ops *const extra_doors[] __attribute__((weak));
 
 #endif

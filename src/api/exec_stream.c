@@ -1,6 +1,6 @@
 /*
- * exec_stream.c - see exec_stream.h. What is told comes from the execution's own store
- * (execution_read()), so that a reader may begin anywhere in what is kept.
+ * exec_stream.c - see exec_stream.h. Events are made from the execution's stored output
+ * (execution_read()), so that a reader may begin at any offset that is still stored.
  */
 #include "api/exec_stream.h"
 
@@ -22,12 +22,12 @@ struct exec_stream {
     const struct exec_stream_events *events;
     void *ctx;
     struct execution_watcher *watcher;
-    bool was_started;             /* `started` is told */
+    bool was_started;             /* `started` was sent */
     char install_told[16];        /* the state in the last event `install`; empty: none */
-    struct execution_await await; /* begun when all its output is told */
+    struct execution_await await; /* begun when all its output was sent */
     bool has_result, is_broken;
     struct result result;
-    struct buf line; /* of a cell's events: from spec.offset[2] on, without an end so far */
+    struct buf line; /* a cell's events: the unfinished line from spec.offset[2] on */
 };
 
 bool exec_stream_id_parse(const char *text, uint64_t offset[BOX_STREAMS])
@@ -61,8 +61,8 @@ static void event(struct exec_stream *exec_stream, const char *name, json_t *dat
 }
 
 /*
- * How much of the piece goes as text: all of it up to a sequence that the end cuts off, to an
- * invalid byte or to a NUL (as text it would be six bytes). 0: none of it can.
+ * How many bytes of the piece are sent as text: all up to a UTF-8 sequence that the end cuts, to an
+ * invalid byte or to a NUL (as text it would be six bytes). 0: none.
  */
 static size_t text_length(const char *data, size_t length, bool *ret_is_cut)
 {
@@ -80,7 +80,7 @@ static size_t text_length(const char *data, size_t length, bool *ret_is_cut)
     return at;
 }
 
-/* One piece of one stream as an event; the bytes that were told. */
+/* Sends one piece of one stream as an event; returns its bytes. */
 static size_t tell_piece(struct exec_stream *exec_stream, int stream, const char *data,
                          size_t length)
 {
@@ -92,7 +92,7 @@ static size_t tell_piece(struct exec_stream *exec_stream, int stream, const char
     json_t *json;
 
     if (count == 0 && is_cut && !execution_has_ended(exec_stream->spec.execution))
-        return 0; /* the rest of the sequence may still come */
+        return 0; /* the rest of the sequence may follow */
     if (count == 0) {
         is_text = false;
         count = length;
@@ -109,7 +109,7 @@ static size_t tell_piece(struct exec_stream *exec_stream, int stream, const char
     return count;
 }
 
-/* True: there was something. */
+/* True: an event was sent. */
 static bool tell_stream(struct exec_stream *exec_stream, int stream)
 {
     CLEANUP(freep) char *data = malloc(PIECE);
@@ -118,13 +118,13 @@ static bool tell_stream(struct exec_stream *exec_stream, int stream)
                           : -ENOMEM;
 
     if (length < 0) {
-        exec_stream->is_broken = true; /* a hole would be taken for the whole */
+        exec_stream->is_broken = true; /* a client would take output with a gap for complete */
         return false;
     }
     return length > 0 && tell_piece(exec_stream, stream, data, (size_t)length) > 0;
 }
 
-/* A line of a cell's events, with its end at `length`. */
+/* Sends a line of a cell's events; its newline is at `length`. */
 static void tell_line(struct exec_stream *exec_stream, size_t length)
 {
     json_t *json = cell_event_parse(exec_stream->line.data, length);
@@ -133,13 +133,13 @@ static void tell_line(struct exec_stream *exec_stream, size_t length)
     exec_stream->spec.offset[2] += length + 1;
     buf_consume(&exec_stream->line, length + 1);
     if (!json)
-        return; /* not what a kernel of ours says */
+        return; /* not a valid event of a kernel */
     type = strdup(json_string_value(json_object_get(json, "type")));
     json_object_del(json, "type");
     event(exec_stream, type ? type : "display", json);
 }
 
-/* Up to one event of a cell. True: there was something. */
+/* Sends at most one event of a cell. True: one was sent. */
 static bool tell_values(struct exec_stream *exec_stream)
 {
     CLEANUP(freep) char *data = malloc(PIECE);
@@ -165,7 +165,7 @@ static bool tell_values(struct exec_stream *exec_stream)
     return true;
 }
 
-/* True: it was told now. */
+/* True: `started` was sent now. */
 static bool tell_start(struct exec_stream *exec_stream)
 {
     json_t *process;
@@ -184,7 +184,7 @@ static bool tell_start(struct exec_stream *exec_stream)
     return true;
 }
 
-/* A missing module is fetched, or was. */
+/* Sends `install` when the installation of a missing module has a new state. */
 static bool tell_install(struct exec_stream *exec_stream)
 {
     json_t *install = execution_install_json(exec_stream->spec.execution);
@@ -209,7 +209,7 @@ static void on_result(void *ctx, struct execution_outcome *outcome)
     exec_stream->events->ready(exec_stream->ctx);
 }
 
-/* All its output is told and it has ended. */
+/* The execution has ended and all its output was sent. */
 static enum exec_stream_state tell_end(struct exec_stream *exec_stream)
 {
     struct exec_stream_spec *spec = &exec_stream->spec;
@@ -245,7 +245,7 @@ enum exec_stream_state exec_stream_more(struct exec_stream *exec_stream)
     return execution_has_ended(spec->execution) ? tell_end(exec_stream) : EXEC_STREAM_WAITS;
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 int exec_stream_resume(struct exec_stream_spec *spec, const char *last_id, uint64_t *ret_first,
                        struct error *err)
@@ -253,7 +253,7 @@ int exec_stream_resume(struct exec_stream_spec *spec, const char *last_id, uint6
     spec->is_resumed = last_id != NULL;
     if (last_id && !exec_stream_id_parse(last_id, spec->offset))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "the last id has to be as an event of this stream had it");
+                         "the last id has to be the id of an event of this stream");
     for (int stream = 1; stream <= BOX_STREAMS; stream++) {
         uint64_t first = execution_first(spec->execution, stream);
 
@@ -263,7 +263,7 @@ int exec_stream_resume(struct exec_stream_spec *spec, const char *last_id, uint6
             continue;
         *ret_first = first;
         return error_set(err, -ERANGE, ERROR_OFFSET_GONE,
-                         "output before offset %llu is not kept any more",
+                         "output before offset %llu is no longer stored",
                          (unsigned long long)first);
     }
     return 0;

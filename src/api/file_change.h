@@ -1,5 +1,6 @@
 /*
- * file_change.h - changes of files in boxes, as the doors tell them: their words, and the event.
+ * file_change.h - changes of files in boxes, as the doors report them: the names of the kinds, and
+ * the event.
  *
  * Runs in: broker
  */
@@ -10,7 +11,7 @@
 
 struct session;
 
-const char *file_change_name(unsigned kind); /* of wire/file_message.h; NULL: there is none */
+const char *file_change_name(unsigned kind); /* of wire/file_message.h; NULL: unknown kind */
 void file_change_publish(struct session *session, const char *kind, const char *path,
                          bool is_folder);
 

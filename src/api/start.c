@@ -79,7 +79,7 @@ static void fill_spec(json_t *body, struct execution_spec *spec)
         spec->rows = (unsigned)json_number_value(json_object_get(pty, "rows"));
         spec->columns = (unsigned)json_number_value(json_object_get(pty, "columns"));
     }
-    spec->stdin_open = json_is_true(input) || spec->is_pty; /* by another call, later */
+    spec->stdin_open = json_is_true(input) || spec->is_pty; /* sent by another call, later */
     if (json_is_string(input)) {
         spec->input = json_string_value(input);
         spec->input_length = json_string_length(input);
@@ -93,7 +93,7 @@ int start_command(struct session *session, const struct caller *caller, json_t *
     struct execution_spec spec = {.caller = caller, .argv = argv};
 
     if (!argv)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     fill_spec(body, &spec);
     return session_exec(session, &spec, ret, err);
 }

@@ -1,6 +1,6 @@
 /*
- * start.h - commands and cells from a JSON body, for the doors that take one (docs/rest.md): the
- * schema of the body; what a schema cannot say is checked; then it is started.
+ * start.h - starts commands and cells from a JSON body, for the doors that take one (docs/rest.md):
+ * the schema of the body, and the checks that a schema cannot express.
  *
  * Runs in: broker
  */
@@ -42,7 +42,7 @@
     OBJECT(MEMBER("rows", S_SIZE) ALSO("columns", S_SIZE), "rows", "columns")
 /* clang-format on */
 
-/* What the schema cannot say of an environment (NULL: none): false and the problem. */
+/* Checks of an environment (NULL: none) that the schema cannot express: false and the problem. */
 bool start_env_check(json_t *env, struct schema_problem *problem);
 bool start_command_check(json_t *body, struct schema_problem *problem);
 bool start_cell_check(json_t *body, struct schema_problem *problem);
@@ -55,7 +55,7 @@ int start_cell(struct session *session, const struct caller *caller, json_t *bod
 /* `timeout` of the body: 60 s without it; only an explicit 0 is 0, "until the session ends". */
 uint64_t start_timeout_ms(json_t *body);
 
-/* "TERM", "SIGTERM" or a number; 0: it is none. */
+/* "TERM", "SIGTERM" or a number; 0: not a signal. */
 int start_signal(json_t *value);
 
 #endif

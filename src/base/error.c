@@ -210,6 +210,11 @@ int error_errno(struct error *err, const char *format, ...)
     return -num;
 }
 
+int error_memory(struct error *err)
+{
+    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
 int error_stage(struct error *err, const char *stage, int num)
 {
     int positive = num < 0 ? -num : num;

@@ -115,6 +115,9 @@ int error_set(struct error *err, int num, const char *code, const char *format, 
 /* The same from errno, with ": <strerror>" appended and code ERROR_ENGINE. Returns -errno. */
 int error_errno(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* "out of memory": -ENOMEM with code ERROR_ENGINE. Returns -ENOMEM. */
+int error_memory(struct error *err);
+
 /* A failed stage: code ERROR_BOX_FAILED, text "<stage>: EPERM (Operation not permitted)". */
 int error_stage(struct error *err, const char *stage, int num);
 

@@ -34,20 +34,27 @@ int folder_open(int dir_fd, const char *name)
     return openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+DIR *folder_list(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!folder)
+        fd_closep(&fd);
+    return folder;
+}
+
 /*
  * Entries that are too deep are moved up first, so that any tree needs a bounded number of
  * descriptors.
  */
 static void empty_folder(int top_fd, int fd, int depth, unsigned *serial)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = folder_list(fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&copy);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         const char *name = entry->d_name;
         char moved[32];
@@ -89,14 +96,11 @@ int folder_remove(int dir_fd, const char *name)
 
 void folder_sweep(int dir_fd, const char *prefix)
 {
-    int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = folder_list(dir_fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&copy);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (str_starts(entry->d_name, prefix))
             folder_remove(dir_fd, entry->d_name);

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/limits.h"
 #include "base/str.h"
 
@@ -58,7 +59,7 @@ static void walk_free(struct walk *walk)
 
 static int out_of_memory(struct walk *walk)
 {
-    return error_set(walk->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return error_memory(walk->err);
 }
 
 static int add_entry(struct walk *walk, const struct manifest_item *item, const uint8_t *digest)
@@ -250,15 +251,12 @@ static int walk_entry(struct walk *walk, int fd, const char *name, size_t length
 
 static int walk_folder(struct walk *walk, int fd, size_t length, unsigned depth)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = folder_list(fd, ".");
     struct dirent *entry;
     int r = 0;
 
-    if (!folder) {
-        fd_closep(&copy);
+    if (!folder)
         return error_errno(walk->err, "opening '%s'", walk->path);
-    }
     while (r == 0 && (errno = 0, entry = readdir(folder))) {
         if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
             r = walk_entry(walk, fd, entry->d_name, length, depth);
@@ -309,7 +307,7 @@ int manifest_read(int folder_fd, manifest_look look, void *ctx, struct manifest 
     int r;
 
     if (!walk || !(walk->buffer = malloc(READ_BYTES)))
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     walk->look = look;
     walk->ctx = ctx;
     walk->err = err;

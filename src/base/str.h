@@ -46,6 +46,11 @@ char **strv_copy(const char *const *list);
 void strv_free(char **list);
 void strv_freep(char ***list);
 
+/* A variable of an environment ("NAME=VALUE", NULL-terminated; may be NULL); NULL: it is not set.
+ */
+const char *env_value(char *const *env, const char *name);
+const char *env_text(char *const *env, const char *name); /* NULL also when it is set to nothing */
+
 /* Copies, always terminates; false when it did not fit. */
 bool str_copy(char *to, size_t size, const char *from);
 

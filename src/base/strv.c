@@ -1,4 +1,4 @@
-/* strv.c - NULL-terminated vectors of owned strings; see str.h. */
+/* strv.c - NULL-terminated vectors of strings: owned ones, and environments; see str.h. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -79,4 +79,21 @@ void strv_freep(char ***list)
 {
     strv_free(*list);
     *list = NULL;
+}
+
+const char *env_value(char *const *env, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (; env && *env; env++)
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
+            return *env + length + 1;
+    return NULL;
+}
+
+const char *env_text(char *const *env, const char *name)
+{
+    const char *value = env_value(env, name);
+
+    return value && *value ? value : NULL;
 }

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "boxes/boxes_private.h"
@@ -125,14 +126,11 @@ static void home_entry(struct home *home, int fd, const char *path, const char *
 
 static void home_folder(struct home *home, int fd, const char *path, unsigned depth)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = folder_list(fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&copy);
+    if (!folder)
         return;
-    }
     while (home->entries < HOME_LINKS_MAX && (entry = readdir(folder))) {
         if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
             home_entry(home, fd, path, entry->d_name, depth);

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "boxes/boxes_private.h"
@@ -86,14 +87,11 @@ static void fill_entry(int from_fd, int to_fd, const char *path, const char *nam
 
 static void fill(int from_fd, int to_fd, const char *path, unsigned depth, unsigned *entries)
 {
-    int copy = openat(from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = folder_list(from_fd, ".");
     const struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&copy);
+    if (!folder)
         return;
-    }
     while (*entries < HOME_LINKS_MAX && (entry = readdir(folder))) {
         if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
             fill_entry(from_fd, to_fd, path, entry->d_name, depth, entries);

@@ -237,7 +237,7 @@ static int begin_way(struct launch *launch, enum launch_way way, struct error *e
     drop_builder(launch);
     launch->builder = calloc(1, sizeof(*launch->builder));
     if (!launch->builder)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (way == WAY_PRIVATE_FOLDER)
         r = private_plan(launch->builder, spec, &launch->ids, launched, err);
     else

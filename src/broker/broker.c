@@ -171,7 +171,7 @@ static int open_all(struct broker *broker, struct error *err)
     broker->artifacts = BUF_INIT(LIMIT_PATH_BYTES * 2);
     if (buf_printf(&broker->output, "%s/output", state ? state : "") < 0 ||
         buf_printf(&broker->artifacts, "%s/artifacts", state ? state : "") < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     read_languages(broker);
     read_dataset_folders(broker);
     r = listeners_open(&broker->listeners, broker->settings, err);
@@ -188,7 +188,7 @@ static int open_all(struct broker *broker, struct error *err)
     broker->metrics = metrics_new();
     broker->audit = audit_open(BROKER_FOLDER_FD + FOLDER_LOGS);
     audit_configure(broker->audit, broker->config.audit_bytes, broker->config.audit_keep);
-    return broker->bus ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return broker->bus ? 0 : error_memory(err);
 }
 
 static int confine_files(struct broker *broker, struct error *err)

@@ -85,7 +85,7 @@ int listeners_configure(struct listeners *listeners, const struct config *config
         r = strv_push(&hosts, config->hosts[i]);
     if (r < 0) {
         strv_free(hosts);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     for (size_t i = 0; i < listeners->count; i++) {
         struct listener *row = &listeners->rows[i];

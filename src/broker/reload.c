@@ -190,7 +190,7 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
     if (r < 0) {
         json_decref(changed);
         json_decref(restart);
-        return err->code ? r : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return err->code ? r : error_memory(err);
     }
     for (size_t key = 0; key < _KEY_MAX; key++)
         note_difference(reload, &fresh, key, changed, restart);
@@ -203,5 +203,5 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
     tell(changed, restart, has_certificate > 0);
     *ret = json_pack("{s:o, s:o, s:b}", "changed", changed, "restart", restart, "certificate",
                      has_certificate > 0);
-    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *ret ? 0 : error_memory(err);
 }

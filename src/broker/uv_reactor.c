@@ -8,7 +8,6 @@
  */
 #include "broker/uv_reactor.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -20,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/list.h"
 
 #define BATCH 64
 
@@ -70,10 +70,7 @@ static struct reactor_watch *watch_add(struct reactor *reactor, int fd, short ev
         free(watch);
         return NULL;
     }
-    watch->next = self->watches;
-    if (watch->next)
-        watch->next->previous = watch;
-    self->watches = watch;
+    DLIST_PUSH(self->watches, watch);
     return watch;
 }
 
@@ -97,12 +94,7 @@ static void watch_remove(struct reactor_watch *watch)
         if (self->batch[i] == watch)
             self->batch[i] = NULL;
     }
-    if (watch->previous)
-        watch->previous->next = watch->next;
-    else
-        self->watches = watch->next;
-    if (watch->next)
-        watch->next->previous = watch->previous;
+    DLIST_UNLINK(self->watches, watch);
     free(watch);
 }
 
@@ -232,7 +224,7 @@ int uv_reactor_new(struct reactor **ret, struct error *err)
     int r;
 
     if (!self)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_fd < 0)
         return error_errno(err, "event loop");

@@ -15,17 +15,6 @@
 
 #define FIRST_FD 3
 
-const char *activation_variable(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; *env; env++) {
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return *env + length + 1;
-    }
-    return NULL;
-}
-
 static int option(int fd, int name)
 {
     int value = -1;
@@ -76,8 +65,8 @@ static int take_one(int fd, struct activation *ret, struct error *err)
 
 int activation_take(char *const *env, struct activation *ret, struct error *err)
 {
-    const char *pid = activation_variable(env, "LISTEN_PID");
-    const char *count = activation_variable(env, "LISTEN_FDS");
+    const char *pid = env_value(env, "LISTEN_PID");
+    const char *count = env_value(env, "LISTEN_FDS");
     uint64_t number, fds;
     int r = 0;
 

@@ -31,7 +31,4 @@ struct activation {
 int activation_take(char *const *env, struct activation *ret, struct error *err);
 void activation_free(struct activation *activation);
 
-/* The value of a variable in an environment; NULL: it is not there. */
-const char *activation_variable(char *const *env, const char *name);
-
 #endif

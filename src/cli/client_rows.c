@@ -559,3 +559,129 @@ bool option_given(const struct parsed *parsed, const char *name, const char **re
         }
     return is_given;
 }
+
+/* ---- mcp ---- */
+
+static const struct option_row mcp_options[] = {
+    {.name = "session",
+     .letter = 's',
+     .argument = "NAME",
+     .help = "use the session of this name (created if it does not exist) and keep it at the end"},
+    {.name = "structured", .help = "return results as structured content too, for programs"},
+    {.name = "config", .argument = "FILE", .words = WORDS_FILE, .help = "read this bailey.yaml"},
+};
+
+const struct command mcp_command = {
+    .name = "mcp",
+    .summary = "serve the tools to an MCP client on standard input and output",
+    .usage = "[options]",
+    .description =
+        "Speaks the Model Context Protocol, one message a line: 2026-07-28 and, after initialize, "
+        "2024-11-05 to 2025-11-25. MCP clients start it. Most are configured "
+        "with\n\n{\"mcpServers\": {\"bailey\": {\"command\": \"bailey\", \"args\": "
+        "[\"mcp\"]}}}\n\ndocs/mcp.md describes others.\n\nThe tools are those of 'bailey tool'. "
+        "Calls without a session share one, which is created at the first of them and deleted when "
+        "the input ends. Files that a command writes to /tmp/output are returned as pictures or as "
+        "links to resources.\n\nWhen the input ends, or on SIGINT or SIGTERM, running calls are "
+        "cancelled. Only protocol messages are written to standard output.",
+    .options = mcp_options,
+    .option_count = ARRAY_SIZE(mcp_options),
+    .in_engine = true,
+};
+
+/* ---- audit ---- */
+
+static const struct option_row audit_options[] = {
+    {.name = "session",
+     .letter = 's',
+     .argument = "ID",
+     .help = "tail, query: only lines about this session"},
+    {.name = "tenant", .argument = "NAME", .help = "tail, query: only lines of this tenant"},
+    {.name = "action",
+     .argument = "WORD",
+     .help = "tail, query: only run, exec, cell, file, key, denied, ...; 'session.' matches all "
+             "that begin with it"},
+    {.name = "since",
+     .argument = "TIME",
+     .help = "query: only since 2026-11-15T08:15:04Z, or since 90s, 30m, 8h ago"},
+    {.name = "lines", .letter = 'n', .argument = "N", .help = "tail: number of lines (default 20)"},
+    {.name = "follow", .letter = 'f', .help = "tail: follow new lines"},
+    {.name = "folder",
+     .argument = "FOLDER",
+     .words = WORDS_FOLDER,
+     .help = "verify: folder of the audit (default: logs in the state folder)"},
+    {.name = "json", .letter = 'j', .help = "verify: print JSON"},
+    {.name = "config", .argument = "FILE", .words = WORDS_FILE, .help = "read this bailey.yaml"},
+};
+
+const struct command audit_command = {
+    .name = "audit",
+    .summary = "verify and read the audit log",
+    .usage = "verify | tail [-f] | query [options]",
+    .description =
+        "Every run, command, cell, change of a file or of a key, and every refusal is a line of "
+        "JSON: caller, action, result, isolation layers. Each line has the hash of the previous "
+        "one.\n\n'verify' reads the files, with or without a daemon, and reports the first line "
+        "that was changed, removed or cut off, with exit status 1. It prints the hash of the last "
+        "line: kept elsewhere, it proves all lines up to there. docs/audit.md says what it cannot "
+        "detect.\n\n'tail' and 'query' ask the daemon and print the lines unchanged.\n\nExample: "
+        "bailey audit query --action denied --since 8h",
+    .options = audit_options,
+    .option_count = ARRAY_SIZE(audit_options),
+    .operand = "ACTION",
+    .operands = WORDS_AUDIT_ACTION,
+    .operand_max = 1,
+    .in_engine = true,
+};
+
+/* ---- image ---- */
+
+/* --tag and --package are read where they are needed: option_given(). */
+static const struct option_row image_options[] = {
+    {.name = "template",
+     .argument = "NAME",
+     .help = "build: include the packages of this template, which must be built",
+     .take = take_template_name},
+    {.name = "tag",
+     .letter = 't',
+     .argument = "NAME[:TAG]",
+     .help = "build: name of the image (default DOCKER_IMAGE)"},
+    {.name = "package",
+     .argument = "NAME",
+     .help = "build: an additional Debian package, such as git; may be repeated"},
+    {.name = "quiet",
+     .letter = 'q',
+     .help = "build: print only the id; ls: print only names",
+     .take = take_is_quiet},
+    {.name = "json", .letter = 'j', .help = "print JSON", .take = take_is_json},
+    {.name = "config",
+     .argument = "FILE",
+     .words = WORDS_FILE,
+     .help = "read this bailey.yaml",
+     .take = take_config_file},
+};
+
+const struct command image_command = {
+    .name = "image",
+    .summary = "build, list and remove container images for boxes",
+    .usage = "build [--template NAME] [--tag NAME] | ls | rm NAME...",
+    .description =
+        "With SANDBOX_TYPE=docker a box is a container of the image DOCKER_IMAGE. Any image with a "
+        "Linux userland works; 'build' makes one with what a box needs, without a registry and "
+        "without the docker command: Bash, Python, Node.js if it is installed here, and the usual "
+        "programs.\n\nIt is assembled from the packages of this Debian or Ubuntu machine: "
+        "installed and unchanged files are copied, others are downloaded by 'apt-get download'. "
+        "Nothing of /etc, /home, /root or /var is copied, and root is not needed. On other "
+        "machines build deploy/Dockerfile.sandbox.\n\nWith --template NAME (run 'bailey template "
+        "build NAME' first) the image has the template's packages and variables too: containers "
+        "see no folder of this machine, so packages have to be in the image.\n\n'ls' lists images "
+        "that were built this way, 'rm' removes them; it does not remove other images.\n\nExample: "
+        "bailey template build data; bailey image build --template data; SANDBOX_TYPE=docker "
+        "bailey run plot.py",
+    .options = image_options,
+    .option_count = ARRAY_SIZE(image_options),
+    .operand = "ACTION",
+    .operands = WORDS_IMAGE_ACTION,
+    .operand_max = 64,
+    .in_engine = true,
+};

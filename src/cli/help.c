@@ -123,9 +123,11 @@ int help_overview(struct buf *to)
     return failed < 0 ? failed : 0;
 }
 
-static int run_help(const struct invocation *invocation)
+int help_print(const struct invocation *invocation,
+               int (*command_page)(const struct command *command, struct buf *to),
+               int (*overview)(struct buf *to))
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(256 * KIB);
     const char *name = invocation->parsed.operands[0];
     const struct command *command = command_find(name);
     struct error err = {0};
@@ -134,11 +136,16 @@ static int run_help(const struct invocation *invocation)
         command_unknown(name, &err);
         return message_bad_input(&err);
     }
-    if ((command ? help_command_text(command, &text) : help_overview(&text)) < 0) {
-        message_print("out of memory printing the help");
+    if ((command ? command_page(command, &text) : overview(&text)) < 0) {
+        message_print("out of memory printing the page");
         return STATUS_BAD_INPUT;
     }
     return print_text(&text);
+}
+
+static int run_help(const struct invocation *invocation)
+{
+    return help_print(invocation, help_command_text, help_overview);
 }
 
 const struct command help_command = {

@@ -1,6 +1,6 @@
 /*
  * help.h - the printers that read the rows: help, completion scripts, man pages. Pure: they print
- * into a buffer and fail only when it is full or memory is out.
+ * into a buffer and fail only when it is full or memory is out (but help_print()).
  *
  * Runs in: commands
  */
@@ -18,6 +18,11 @@ int complete_zsh(struct buf *to);
 
 int man_overview(struct buf *to);
 int man_command_page(const struct command *command, struct buf *to);
+
+/* What `bailey help` and `bailey man` do: one command's page, or the overview; an exit status. */
+int help_print(const struct invocation *invocation,
+               int (*command_page)(const struct command *command, struct buf *to),
+               int (*overview)(struct buf *to));
 
 /* The rows of a command, then the common ones; NULL after the last. */
 const struct option_row *help_row_at(const struct command *command, size_t index);

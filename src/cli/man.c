@@ -3,10 +3,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/limits.h"
 #include "base/str.h"
 #include "cli/help.h"
-#include "cli/message.h"
 #include "cli/options.h"
 #include "cli/version.h"
 
@@ -173,20 +171,7 @@ int man_overview(struct buf *to)
 
 static int run_man(const struct invocation *invocation)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(256 * KIB);
-    const char *name = invocation->parsed.operands[0];
-    const struct command *command = command_find(name);
-    struct error err = {0};
-
-    if (name && !command) {
-        command_unknown(name, &err);
-        return message_bad_input(&err);
-    }
-    if ((command ? man_command_page(command, &text) : man_overview(&text)) < 0) {
-        message_print("out of memory printing the page");
-        return STATUS_BAD_INPUT;
-    }
-    return print_text(&text);
+    return help_print(invocation, man_command_page, man_overview);
 }
 
 const struct command man_command = {

@@ -24,17 +24,6 @@
 #define LOCK_SUFFIX ".lock"
 #define SYSTEM_STATE "/var/lib/bailey"
 
-/* A variable's value; an empty one counts as unset. */
-static const char *variable(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; env && *env; env++)
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return (*env)[length + 1] ? *env + length + 1 : NULL;
-    return NULL;
-}
-
 /* Room for any path and a little more: what does not fit is an error, never cut. */
 static int path_format(char **ret, struct error *err, const char *first, const char *second)
 {
@@ -44,7 +33,7 @@ static int path_format(char **ret, struct error *err, const char *first, const c
         return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the path '%.100s...' is too long",
                          first);
     *ret = strdup(path);
-    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *ret ? 0 : error_memory(err);
 }
 
 /* A flag's path, relative to the working folder unless it is absolute. */
@@ -67,8 +56,8 @@ static int from_flag(char **ret, const char *path, const char *flag, struct erro
 static int find_state(struct paths *paths, const struct config *config, char *const *env,
                       struct error *err)
 {
-    const char *xdg = variable(env, "XDG_STATE_HOME");
-    const char *home = variable(env, "HOME");
+    const char *xdg = env_text(env, "XDG_STATE_HOME");
+    const char *home = env_text(env, "HOME");
 
     if (config->state)
         return path_format(&paths->state, err, config->state, "");
@@ -85,7 +74,7 @@ static int find_state(struct paths *paths, const struct config *config, char *co
 
 static int find_socket(struct paths *paths, char *const *env, struct error *err)
 {
-    const char *runtime = variable(env, "XDG_RUNTIME_DIR");
+    const char *runtime = env_text(env, "XDG_RUNTIME_DIR");
 
     if (runtime && runtime[0] == '/')
         return path_format(&paths->socket, err, runtime, "/bailey/" SOCKET_NAME);
@@ -346,7 +335,7 @@ int paths_adopt(struct paths *paths, struct error *err)
         return 0;
     copy = strdup(holder.socket);
     if (!copy)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     free(paths->socket);
     paths->socket = copy;
     return 0;

@@ -155,16 +155,6 @@ int pip_ini_parse(const char *text, size_t length, struct pip_values *values)
 
 /* ---- all of them ---- */
 
-const char *pip_env(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; env && *env; env++)
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return (*env)[length + 1] ? *env + length + 1 : NULL;
-    return NULL;
-}
-
 static int read_file(const struct pip_sources *sources, struct pip_values *values, char ***unread,
                      const char *folder, const char *name)
 {
@@ -189,7 +179,7 @@ static int read_file(const struct pip_sources *sources, struct pip_values *value
 static int read_site_files(const struct pip_sources *sources, struct pip_values *values,
                            char ***unread)
 {
-    const char *list = pip_env(sources->env, "XDG_CONFIG_DIRS");
+    const char *list = env_text(sources->env, "XDG_CONFIG_DIRS");
     CLEANUP(freep) char *copy = strdup(list ? list : "/etc/xdg");
     int r = 0;
 
@@ -210,8 +200,8 @@ static int read_site_files(const struct pip_sources *sources, struct pip_values 
 static int read_user_files(const struct pip_sources *sources, struct pip_values *values,
                            char ***unread)
 {
-    const char *home = pip_env(sources->env, "HOME");
-    const char *config = pip_env(sources->env, "XDG_CONFIG_HOME");
+    const char *home = env_text(sources->env, "HOME");
+    const char *config = env_text(sources->env, "XDG_CONFIG_HOME");
     int r = read_file(sources, values, unread, home, "/.pip/pip.conf");
 
     if (r < 0)
@@ -230,7 +220,7 @@ static int read_variables(const struct pip_sources *sources, struct pip_values *
         for (size_t at = 0; at <= strlen(pip_options[i]); at++)
             name[4 + at] =
                 pip_options[i][at] == '-' ? '_' : (char)toupper((unsigned char)pip_options[i][at]);
-        value = pip_env(sources->env, name);
+        value = env_text(sources->env, name);
         if (!value)
             continue;
         free(values->install[i]);
@@ -244,7 +234,7 @@ static int read_variables(const struct pip_sources *sources, struct pip_values *
 /* What /dev/null names is: no file at all. One that is there replaces the user's own. */
 int pip_values_read(const struct pip_sources *sources, struct pip_values *values, char ***unread)
 {
-    const char *named = pip_env(sources->env, "PIP_CONFIG_FILE");
+    const char *named = env_text(sources->env, "PIP_CONFIG_FILE");
     int r = 0;
 
     if (!str_equal(named, "/dev/null")) {

@@ -50,6 +50,4 @@ int pip_values_read(const struct pip_sources *sources, struct pip_values *values
 const char *pip_value(const struct pip_values *values, enum pip_option option);
 void pip_values_free(struct pip_values *values);
 
-const char *pip_env(char *const *env, const char *name); /* NULL or empty counts as unset */
-
 #endif

@@ -46,7 +46,7 @@ static int warn(struct work *work, const char *what, const char *why)
 /* As the user's shell would read it: "~/" is the user's home. */
 static int full_path(const struct work *work, const char *path, char ret[PATH_MAX])
 {
-    const char *home = pip_env(work->sources->env, "HOME");
+    const char *home = env_text(work->sources->env, "HOME");
     char folder[PATH_MAX];
 
     if (str_starts(path, "~/") && home)
@@ -95,7 +95,7 @@ static int read_ca(struct work *work)
     char full[PATH_MAX];
 
     for (size_t i = 0; i < ARRAY_SIZE(variables) && (!path || !*path); i++) {
-        path = pip_env(work->sources->env, variables[i]);
+        path = env_text(work->sources->env, variables[i]);
         what = variables[i];
     }
     for (size_t i = 0; i < ARRAY_SIZE(places) && (!path || !*path); i++) {
@@ -289,7 +289,7 @@ static const char *environment_proxy(const struct pip_sources *sources)
                                         "HTTP_PROXY",  "all_proxy",   "ALL_PROXY"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        const char *value = pip_env(sources->env, names[i]);
+        const char *value = env_text(sources->env, names[i]);
 
         if (value)
             return value;
@@ -300,11 +300,11 @@ static const char *environment_proxy(const struct pip_sources *sources)
 static int set_proxy(struct work *work)
 {
     const char *own = pip_value(&work->values, PIP_PROXY);
-    const char *none = pip_env(work->sources->env, "no_proxy");
+    const char *none = env_text(work->sources->env, "no_proxy");
     const char *proxy = own && *own ? own : environment_proxy(work->sources);
 
     if (!none)
-        none = pip_env(work->sources->env, "NO_PROXY");
+        none = env_text(work->sources->env, "NO_PROXY");
     if (proxy && !pip_policy_set_proxy(work->policy, proxy, own && *own ? NULL : none))
         return warn(work, "proxy", "only http:// proxies can be used, continuing without it");
     return 0;

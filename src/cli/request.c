@@ -54,14 +54,6 @@ static size_t name_length(const char *text)
     return length;
 }
 
-static const char *find_variable(char *const *env, const char *name, size_t length)
-{
-    for (; env && *env; env++)
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return *env;
-    return NULL;
-}
-
 int env_push(char ***list, char *const *caller_env, const char *value, struct error *err)
 {
     size_t length = name_length(value);
@@ -72,13 +64,13 @@ int env_push(char ***list, char *const *caller_env, const char *value, struct er
                          "with a digit; write --env NAME=VALUE",
                          value);
     if (!value[length]) {
-        const char *found = find_variable(caller_env, value, length);
+        const char *found = env_value(caller_env, value);
 
         if (!found)
             return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                              "--env %.100s: no such variable is set here; write --env NAME=VALUE",
                              value);
-        value = found;
+        value = found - length - 1; /* where its name begins */
     }
     if (strv_length(*list) >= LIMIT_ENV_COUNT)
         return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d --env", LIMIT_ENV_COUNT);

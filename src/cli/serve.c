@@ -357,9 +357,9 @@ static int find_manager(struct preparation *made, char *const *env, struct error
     result = activation_take(env, &made->activation, err);
     if (result < 0)
         return result;
-    made->notify = activation_variable(env, "NOTIFY_SOCKET");
-    made->watchdog_ms = notify_watchdog_ms(activation_variable(env, "WATCHDOG_USEC"),
-                                           activation_variable(env, "WATCHDOG_PID"));
+    made->notify = env_value(env, "NOTIFY_SOCKET");
+    made->watchdog_ms =
+        notify_watchdog_ms(env_value(env, "WATCHDOG_USEC"), env_value(env, "WATCHDOG_PID"));
     if (made->activation.unix_fd >= 0)
         made->request.socket = made->activation.socket;
     if (made->activation.tcp_count > 0)

@@ -1,4 +1,7 @@
-/* config.c - defaults, file, environment and flags, one laid over the other; see config.h. */
+/*
+ * config.c - merges defaults, file, environment and flags, each overriding the one before; see
+ * config.h.
+ */
 #include "config/config.h"
 
 #include <errno.h>
@@ -115,7 +118,7 @@ int config_set(struct config *config, enum config_key key, const char *text, con
     return value_apply(config, key, text, FROM_FLAG, flag, err);
 }
 
-/* What to call a key in an error about several: the flag that set it, else its name. */
+/* The name of a key in an error about several: the flag that set it, else its name. */
 static const char *label(const struct config *config, enum config_key key)
 {
     const struct config_value *value = &config->values[key];
@@ -125,7 +128,9 @@ static const char *label(const struct config *config, enum config_key key)
     return (is_flag || is_other) && value->where ? value->where : config_table[key].env;
 }
 
-/* The disk is part of the memory: who sets only the memory gets half of it as disk, as by default.
+/*
+ * The disk is part of the memory: if only the memory is set, the disk limit is half of it, as by
+ * default.
  */
 static int follow_memory(struct config *config, struct error *err)
 {
@@ -187,7 +192,7 @@ bool config_can(const struct config *config, uint32_t bits)
     return provider_can(config_provider(config), bits);
 }
 
-/* The row need not be of this build: whoever only shows the configuration shows this one too. */
+/* The row need not be in this build: commands that only show the configuration accept it. */
 int config_check_values(struct config *config, struct error *err)
 {
     const struct config_value *values = config->values;

@@ -1,10 +1,9 @@
 /*
  * config.h - environment, bailey.yaml and flags into one checked struct.
  *
- * config_load() reads the file and the environment, config_set() lays a flag over them; after that
- * the struct is constant. Each value remembers where it came from. Owned by the caller,
- * config_free() in the end. Blocks only for reading the file. Called by cli/ (and by the broker
- * later).
+ * config_load() reads the file and the environment, config_set() overrides a key by a flag; after
+ * that the struct is constant. Each value records its source. Owned by the caller, who frees it
+ * with config_free(). Blocks only for reading the file. Called by cli/.
  *
  * Runs in: broker, hosts, supervisor, commands
  */
@@ -124,28 +123,28 @@ struct config {
     char **languages;       /* strv */
     uint64_t id_base;
     const char *type;          /* "local"; borrowed from values[] */
-    bool falls_back;           /* to local boxes when the provider is not there */
+    bool falls_back;           /* makes local boxes if the provider is unavailable */
     const char *root;          /* NULL: the host's /usr */
-    const char *python;        /* NULL: look for one */
+    const char *python;        /* NULL: search for one */
     const char *node;          /* the same for JavaScript */
     const char *template_name; /* "python": the host's own */
     bool is_warm;              /* zygotes */
     uint32_t pool_size;        /* prewarmed boxes, at most; 0: no pool */
     uint64_t pool_memory_bytes;
     char **index_hosts; /* strv of names an installer may reach besides those pip's settings name */
-    char **install_allow, **install_deny; /* strv of distribution names, normalised by whoever
-                                             compares; empty allow: all */
+    char **install_allow, **install_deny; /* strv of distribution names, normalised before they are
+                                             compared; empty allow: all */
     uint64_t install_timeout_ms, install_bytes;
 
     struct { /* with SANDBOX_TYPE=docker */
         const char *image;
-        const char *runtime;   /* of Docker: runsc, kata, crun; NULL: its default */
+        const char *runtime;   /* Docker's runtime: runsc, kata, crun; NULL: its default */
         const char *host;      /* unix:///path, tcp://host:port, http:// or https:// */
         const char *cert_path; /* folder of ca.pem, cert.pem and key.pem; NULL: none */
         bool verifies_tls;
         bool has_network;
         uint32_t pool_size;    /* prewarmed containers */
-        uint64_t pull_wait_ms; /* for an image that the daemon pulls */
+        uint64_t pull_wait_ms; /* how long a box waits for an image that the daemon pulls */
     } docker;
 
     /* the daemon */
@@ -162,77 +161,82 @@ struct config {
     char **hosts, **cors_origins;          /* strv */
     bool execute_is_open;                  /* POST /execute without a key */
     uint32_t queue;                        /* boxes that may wait for the launcher */
-    uint64_t head_ms, body_ms;             /* how long a client may take for either */
-    uint64_t link_ms;                      /* a signed link's life */
-    uint64_t artifact_ms;                  /* an output's that nobody keeps */
+    uint64_t head_ms, body_ms;             /* time limits for a client to send either */
+    uint64_t link_ms;                      /* lifetime of a signed link */
+    uint64_t artifact_ms;                  /* lifetime of an output that is not kept */
     uint32_t max_concurrent;               /* calls of POST /execute at once */
-    uint64_t execute_output_bytes;         /* of each stream, and of its files */
+    uint64_t execute_output_bytes;         /* limit of each stream, and of its files */
     bool log_is_json;
-    uint64_t audit_bytes; /* of one file */
-    uint32_t audit_keep;  /* files, the one that is written included */
+    uint64_t audit_bytes; /* limit of one file */
+    uint32_t audit_keep;  /* number of files, including the current one */
     struct {
         uint64_t sessions, runs, cpu_seconds, memory_bytes, disk_bytes, requests, bytes;
-    } quota; /* of one tenant; 0: none */
+    } quota; /* of one tenant; 0: no limit */
 };
 
-/* Whether SANDBOX_STORE_CODE keeps a run that ended like this. */
+/* Whether SANDBOX_STORE_CODE stores the code of a run with this ending. */
 struct result;
 bool config_stores(const struct config *config, const struct result *result);
 struct provider_row;
-/* The row of SANDBOX_TYPE (runtime/provider.h), and whether it has all of these bits. Of a checked
- * configuration it is never NULL. */
+/*
+ * The row of SANDBOX_TYPE (runtime/provider.h), and whether it has all of these bits. Never NULL
+ * for a checked configuration.
+ */
 const struct provider_row *config_provider(const struct config *config);
 bool config_can(const struct config *config, uint32_t bits);
 
-/* What a key is, for config, help, man pages and docs: all print from this table. */
+/* Describes a key; config, help, man pages and docs are printed from this table. */
 struct config_row {
     const char *env;      /* SANDBOX_TIMEOUT_SEC; NULL: only in the file */
     const char *yaml;     /* sandbox.timeout_sec */
     const char *fallback; /* the default's text; NULL: none */
-    const char *allowed;  /* "1 to 86400 seconds"; NULL for SANDBOX_TYPE: config_allowed() knows */
+    const char
+        *allowed; /* "1 to 86400 seconds"; NULL for SANDBOX_TYPE: config_allowed() computes it */
     const char *help;
 };
 extern const struct config_row config_table[_KEY_MAX];
 
-/* What an error, help and man pages say is allowed: `text`, or the table's own. */
+/* The allowed values as errors, help and man pages show them: `text`, or the table's own. */
 #define CONFIG_ALLOWED_MAX 256
 const char *config_allowed(enum config_key key, char text[CONFIG_ALLOWED_MAX]);
 
 /*
  * Reads defaults, then the file, then the environment `env` (environ-like). `file` NULL: the first
  * that exists of $BAILEY_CONFIG, ./bailey.yaml, $XDG_CONFIG_HOME/bailey/bailey.yaml
- * (~/.config/...), /etc/bailey/bailey.yaml; $BAILEY_CONFIG must exist when it is set, and a file
- * that was found, not named, must be the caller's or root's and writable by nobody else. An empty
- * variable counts as unset. Errors have code ERROR_BAD_CONFIG and name the key, the value and what
- * is allowed; an unknown key names the nearest known one. After an error the struct is empty.
+ * (~/.config/...), /etc/bailey/bailey.yaml; $BAILEY_CONFIG must exist if it is set, and a file that
+ * was found, not named, must be owned by the caller or root and not writable by other users. An
+ * empty variable counts as unset. Errors have code ERROR_BAD_CONFIG and name the key, the value and
+ * what is allowed; an unknown key names the nearest known one. After an error the struct is empty.
  */
 int config_load(struct config *config, const char *file, char *const *env, struct error *err);
 
-/* The same with the file's text in memory; `name` stands for the file in errors. */
+/* The same with the file's text in memory; `name` is the file's name in errors. */
 int config_load_text(struct config *config, const char *text, size_t length, const char *name,
                      char *const *env, struct error *err);
 
 /*
- * Lays a flag's value over a key; `flag` ("--timeout") is named in errors (code ERROR_BAD_INPUT)
- * and in `where`. After an error the old value stands.
+ * Sets a key to a flag's value; `flag` ("--timeout") is named in errors (code ERROR_BAD_INPUT) and
+ * in `where`. After an error the old value is kept.
  */
 int config_set(struct config *config, enum config_key key, const char *text, const char *flag,
                struct error *err);
 
 /*
  * Checks that need several keys at once (disk < memory, both sandbox_url and sandbox_template).
- * Call it after the last config_set(). A disk limit that nobody set becomes half of a memory limit
- * that somebody did, and stays a default.
+ * Call it after the last config_set(). A disk limit that was not set becomes half of a memory limit
+ * that was set, and still counts as a default.
  *
- * What is particular to a provider is checked by its row (runtime/provider.h), and a SANDBOX_TYPE
- * that is not in this build is refused: whoever makes boxes, or speaks to a daemon that does, calls
- * config_check(). config_check_values() is for those who only show the configuration.
+ * Settings of a provider are checked by its row (runtime/provider.h), and a SANDBOX_TYPE that is
+ * not in this build is refused: code that makes boxes, or calls a daemon that does, uses
+ * config_check(). config_check_values() is for commands that only show the configuration.
  */
 int config_check(struct config *config, struct error *err);
 int config_check_values(struct config *config, struct error *err);
 
-/* For the checks of a provider's row: key `to` takes value, source and place of key `from`; the
- * error for a value that cannot be used. */
+/*
+ * For the checks of a provider's row: key `to` takes value and source of key `from`; and the error
+ * for a value that cannot be used.
+ */
 int config_copy(struct config *config, enum config_key from, enum config_key to, struct error *err);
 int config_unusable(const struct config *config, enum config_key key, struct error *err);
 
@@ -245,11 +249,11 @@ typedef struct json_t json_t;
 int config_yaml_parse(const char *text, size_t length, const char *name, json_t **ret,
                       struct error *err);
 
-/* The same, and on which line each entry of each mapping stands; for errors of whoever checks. */
+/* The same, with the line number of each entry of each mapping, for errors of further checks. */
 struct yaml_entries;
 int config_yaml_parse_lines(const char *text, size_t length, const char *name, json_t **ret,
                             struct yaml_entries **ret_lines, struct error *err);
-/* 1 for an entry that is not there. */
+/* 1 for an unknown entry. */
 unsigned long config_yaml_line(const struct yaml_entries *lines, const json_t *mapping,
                                const char *key);
 void config_yaml_lines_free(struct yaml_entries *lines); /* NULL is fine */

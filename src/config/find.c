@@ -1,10 +1,10 @@
 /*
- * find.c - which bailey.yaml is read, and whether it may be trusted.
+ * find.c - chooses the bailey.yaml to read, and checks whether it may be trusted.
  *
- * A file that was found, not named, must be the caller's own (or root's) and writable by nobody
- * else: otherwise a guest's output or another user's file in the working folder would set the next
- * run's limits (attacks.md 44). It is judged by the descriptor that is then read, so it cannot be
- * swapped.
+ * A file that was found, not named, must be owned by the caller (or root) and not writable by other
+ * users: otherwise a guest's output or another user's file in the working folder would set the next
+ * run's limits (attacks.md 44). The check uses the descriptor that is then read, so the file cannot
+ * be swapped.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,21 +23,10 @@
 #define SYSTEM_FILE "/etc/bailey/" FILE_NAME
 
 enum trust {
-    NAMED,     /* by the caller: any regular file will do */
+    NAMED,     /* by the caller: any regular file is accepted */
     FOUND,     /* in a configuration folder; may be a link */
     FOUND_HERE /* in the working folder; a link is refused */
 };
-
-const char *find_variable(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; env && *env; env++) {
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return (*env)[length + 1] ? *env + length + 1 : NULL;
-    }
-    return NULL;
-}
 
 static int distrust(const char *path, const char *why, const char *remedy, struct error *err)
 {
@@ -63,10 +52,10 @@ static int check_open_file(int fd, const char *path, enum trust trust, struct er
     return 0;
 }
 
-/* Opens one candidate; *ret_fd stays -1 when it is not there (a named one must be). */
+/* Opens one candidate; *ret_fd stays -1 if it does not exist (a named one must exist). */
 static int try_file(const char *path, enum trust trust, int *ret_fd, struct error *err)
 {
-    int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK; /* a fifo must not block us */
+    int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK; /* a fifo must not block */
     CLEANUP(fd_closep) int fd = open(path, trust == FOUND_HERE ? flags | O_NOFOLLOW : flags);
     struct stat status;
     int r;
@@ -74,8 +63,8 @@ static int try_file(const char *path, enum trust trust, int *ret_fd, struct erro
     if (fd < 0 && trust != NAMED) {
         if (errno == ENOENT || errno == ENOTDIR)
             return 0;
-        /* A folder on the way that may not be entered hides whether there is one; a file that is
-         * there and may not be read is an error, as its limits would be lost silently. */
+        /* A parent folder that may not be entered hides whether the file exists; a file that
+         * exists and may not be read is an error, because its limits would be lost silently. */
         if (errno == EACCES && fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) < 0)
             return 0;
         if (errno == ELOOP && trust == FOUND_HERE)
@@ -94,14 +83,16 @@ static int try_file(const char *path, enum trust trust, int *ret_fd, struct erro
     return 0;
 }
 
-/* $XDG_CONFIG_HOME/bailey/bailey.yaml; 0 and an empty text when there is no such folder. */
+/* $XDG_CONFIG_HOME/bailey/bailey.yaml; an empty text if there is no such folder. */
 static void home_file(char *const *env, char *path, size_t size)
 {
-    const char *folder = find_variable(env, "XDG_CONFIG_HOME");
-    const char *home = find_variable(env, "HOME");
+    const char *folder = env_text(env, "XDG_CONFIG_HOME");
+    const char *home = env_text(env, "HOME");
     int r;
 
-    if (folder && folder[0] == '/') /* a relative one is invalid and ignored, as XDG has it */
+    if (folder &&
+        folder[0] ==
+            '/') /* a relative path is invalid and ignored, as the XDG specification says */
         r = str_format(path, size, "%s/bailey/" FILE_NAME, folder);
     else
         r = home ? str_format(path, size, "%s/.config/bailey/" FILE_NAME, home) : -ENOENT;
@@ -112,7 +103,7 @@ static void home_file(char *const *env, char *path, size_t size)
 int find_file(const char *file, char *const *env, char **ret_path, int *ret_fd, struct error *err)
 {
     char in_home[LIMIT_PATH_BYTES + 1];
-    const char *named = file ? file : find_variable(env, "BAILEY_CONFIG");
+    const char *named = file ? file : env_text(env, "BAILEY_CONFIG");
     const struct {
         const char *path;
         enum trust trust;

@@ -1,4 +1,4 @@
-/* image_name.c - the grammar of image references, piece by piece; see image_name.h. */
+/* image_name.c - parses image references, part by part; see image_name.h. */
 #include "config/image_name.h"
 
 #include <stddef.h>
@@ -17,7 +17,7 @@ static bool is_of(char byte, const char *letters)
     return byte && strchr(letters, byte);
 }
 
-/* Small letters and digits, with one of `.`, `_`, `__` or any number of `-` between them. */
+/* Lower-case letters and digits, separated by one `.`, `_`, `__` or any number of `-`. */
 static bool is_component(const char *text, size_t length)
 {
     if (length == 0 || !is_of(text[0], SMALL) || !is_of(text[length - 1], SMALL))
@@ -39,7 +39,7 @@ static bool is_component(const char *text, size_t length)
     return true;
 }
 
-/* A host, by name or by number, and perhaps a port. */
+/* A host name or address, with an optional port. */
 static bool is_registry(const char *text, size_t length)
 {
     const char *colon = memchr(text, ':', length);
@@ -56,7 +56,7 @@ static bool is_registry(const char *text, size_t length)
     return true;
 }
 
-/* As Docker decides it: what could not be a part of a name, or is this machine. */
+/* As Docker decides it: text that cannot be part of a name, or localhost. */
 static bool looks_like_registry(const char *text, size_t length)
 {
     if (length == 9 && memcmp(text, "localhost", 9) == 0)

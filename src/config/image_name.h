@@ -1,7 +1,7 @@
 /*
- * image_name.h - what an image may be called: [registry[:port]/]name[:tag][@sha256:digest], as
- * Docker's own grammar has it. Such a name has nothing in it that a path, a query or a command line
- * would take for something else. Pure functions.
+ * image_name.h - checks image references: [registry[:port]/]name[:tag][@sha256:digest], by Docker's
+ * own grammar. Such a name contains no character that is special in a path, a query or a command
+ * line. Pure functions.
  *
  * Runs in: broker, hosts, supervisor, commands
  */

@@ -1,6 +1,6 @@
 /*
- * internal.h - what the files of config/ share: one value laid into the struct, the file that is
- * read, and YAML with line numbers. Nobody outside of config/ includes it.
+ * internal.h - shared by the files of config/ only: storing one value, finding the file, YAML with
+ * line numbers.
  *
  * Runs in: broker, hosts, supervisor, commands
  */
@@ -13,34 +13,35 @@
 #include "base/error.h"
 #include "config/config.h"
 
-/* value.c: checks `text` for the key and stores it; on an error nothing has changed. `where` is
- * copied (NULL for a default) and names the value in errors. */
+/*
+ * value.c: checks `text` for the key and stores it; after an error nothing has changed. `where` is
+ * copied (NULL for a default) and names the value in errors.
+ */
 int value_apply(struct config *config, enum config_key key, const char *text,
                 enum config_source source, const char *where, struct error *err);
 
-/* value.c: text that may come from anywhere, fit for an error line: control bytes replaced, cut. */
+/* value.c: makes arbitrary text safe for an error line: control bytes replaced, cut. */
 #define VALUE_QUOTE_SIZE 96
 const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text);
 
-/* find.c: the value of a variable in an environ-like list; NULL when unset or empty. */
-const char *find_variable(char *const *env, const char *name);
-
-/* find.c: opens the file to read (see config_load). *ret_fd is -1 and *ret_path NULL without one.
+/*
+ * find.c: opens the file to read (see config_load). *ret_fd is -1 and *ret_path NULL if there is
+ * none.
  */
 int find_file(const char *file, char *const *env, char **ret_path, int *ret_fd, struct error *err);
 
-/* tree.c: lays the values of a YAML text into the struct. `name` is the file's name in errors. */
+/* tree.c: stores the values of a YAML text in the struct. `name` is the file's name in errors. */
 int tree_apply(struct config *config, const char *text, size_t length, const char *name,
                struct error *err);
 
 /*
- * yaml.c: where each entry of each mapping was written. An entry is found by its mapping and its
- * key, so the table grows with the text and not with the depth.
+ * yaml.c: the line of each entry of each mapping. An entry is found by its mapping and its key, so
+ * the table grows with the text and not with the depth.
  */
 struct yaml_entry {
     const json_t *mapping; /* borrowed from the tree; only compared */
     char *key;
-    char *raw; /* a scalar as it was written; NULL for mappings and sequences */
+    char *raw; /* a scalar as written; NULL for mappings and sequences */
     unsigned long line;
 };
 

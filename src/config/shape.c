@@ -1,4 +1,4 @@
-/* shape.c - a configuration as far as a one-shot run is concerned; see shape.h. */
+/* shape.c - the part of a configuration that affects a one-shot run; see shape.h. */
 #include "config/shape.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ int shape_text(const struct shape *shape, const struct config *config, struct bu
         r = add_number(text, numbers[i].name, numbers[i].value);
     if (r == 0 && row && row->shape)
         r = row->shape(config, text);
-    if (r == 0 && row && row->unavailable) /* else nothing ever falls back */
+    if (r == 0 && row && row->unavailable) /* else nothing can fall back */
         r = add_number(text, "fallback", config->falls_back);
     return r < 0 ? r : add_list(text, "blocked_imports", config->blocked_imports);
 }

@@ -1,5 +1,4 @@
-/* table.c - what every key is called, its default, what is allowed and what it means; see config.h.
- */
+/* table.c - name, default, allowed values and help of every key; see config.h. */
 #include "config/config.h"
 
 #include <stddef.h>
@@ -135,9 +134,10 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_CORS_ORIGINS] = {"SANDBOX_CORS_ORIGINS", "sandbox.cors_origins", NULL,
                           "origins separated by commas, or *; e.g. https://app.example.org",
                           "origins of web pages that may call the server from a browser"},
-    [KEY_EXECUTE_OPEN] = {"SANDBOX_EXECUTE_OPEN", "sandbox.execute_open", "false", TRUTH,
-                          "allow POST /execute without a key; use it only where nobody else can "
-                          "reach the server, such as inside a pod"},
+    [KEY_EXECUTE_OPEN] =
+        {"SANDBOX_EXECUTE_OPEN", "sandbox.execute_open", "false", TRUTH,
+         "allow POST /execute without a key; use it only where no other client can "
+         "reach the server, such as inside a pod"},
     [KEY_QUEUE] =
         {"SANDBOX_QUEUE", "sandbox.queue", "256", "1 to 10000; e.g. 256",
          "maximum number of requests that wait for a box; further ones are refused at once (503)"},

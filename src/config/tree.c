@@ -1,6 +1,6 @@
 /*
- * tree.c - the tree of a bailey.yaml, laid into the struct: every entry is a known key, or the way
- * to one, or an error that names the nearest known key.
+ * tree.c - stores the tree of a bailey.yaml in the struct: every entry is a known key, a section on
+ * the way to one, or an error that names the nearest known key.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "config/internal.h"
 
-#define PATH_SIZE 256 /* longer than any known path; what does not fit is unknown */
+#define PATH_SIZE 256 /* longer than any known path; a longer path is unknown */
 
 struct tree {
     struct config *config;
@@ -22,7 +22,7 @@ struct tree {
     struct error *err;
 };
 
-/* The known paths, then the mappings on the way to them. */
+/* The sections of known paths. */
 static const char *const sections[] = {"sandbox",
                                        "server",
                                        "quota",
@@ -95,7 +95,7 @@ static bool takes_list(int key)
            key == KEY_LISTEN || key == KEY_HOSTS || key == KEY_CORS_ORIGINS;
 }
 
-/* A sequence of words, as the text with commas that the environment has too. */
+/* A sequence of strings, as the text with commas that the environment uses. */
 static int join(struct tree *tree, const char *path, unsigned long line, const json_t *list,
                 struct buf *text)
 {
@@ -140,7 +140,7 @@ static int apply_value(struct tree *tree, int key, const struct yaml_entry *entr
                        tree->err);
 }
 
-/* The recursion is as deep as the sections, whatever the file is. */
+/* The recursion is as deep as the sections, whatever the file contains. */
 static int apply_mapping(struct tree *tree, const char *parent, json_t *mapping)
 {
     const char *name;

@@ -19,7 +19,7 @@
 
 enum field_type { FIELD_NONE, FIELD_U64, FIELD_U32, FIELD_INT, FIELD_BOOL, FIELD_LIST, FIELD_TEXT };
 
-/* What a text turned into: a number (also an index into words, or a truth) or a list. */
+/* The parsed value: a number (also an index into words, or a boolean) or a list. */
 struct parsed {
     uint64_t number;
     char **list; /* owned */
@@ -29,10 +29,10 @@ struct rule {
     int (*parse)(const struct rule *rule, const char *text, struct parsed *ret);
     const char *noun; /* "'12x' is not <noun>" */
     uint64_t minimum, maximum;
-    const char *const *words; /* NULL-terminated; in the order of the enum they stand for */
+    const char *const *words; /* NULL-terminated; in the order of the enum values */
     enum field_type type;
     size_t offset;       /* of the field in struct config */
-    const char *allowed; /* in place of the one in config_table */
+    const char *allowed; /* replaces the text in config_table */
 };
 
 static int in_range(const struct rule *rule, uint64_t number, struct parsed *ret)
@@ -51,7 +51,7 @@ static int parse_bytes(const struct rule *rule, const char *text, struct parsed 
     return r < 0 ? r : in_range(rule, number, ret);
 }
 
-/* Whole KB, as the key's name says, unless a unit is written; the range is in bytes. */
+/* Whole KB, as the key's name says, unless a unit is given; the range is in bytes. */
 static int parse_kilobytes(const struct rule *rule, const char *text, struct parsed *ret)
 {
     uint64_t number;
@@ -81,7 +81,7 @@ static int parse_count(const struct rule *rule, const char *text, struct parsed 
     return r < 0 ? r : in_range(rule, number, ret);
 }
 
-/* "all" is 0; cores are thousandths, which is what seconds without a unit are in milliseconds. */
+/* "all" is 0; CPUs are parsed in thousandths, like seconds without a unit in milliseconds. */
 static int parse_cpus(const struct rule *rule, const char *text, struct parsed *ret)
 {
     uint64_t number;
@@ -127,7 +127,9 @@ static int parse_word(const struct rule *rule, const char *text, struct parsed *
     return 0;
 }
 
-/* Letters, digits and underscores between dots, no digit first. Bytes over 127: Python allows them.
+/*
+ * Letters, digits and underscores between dots, no digit first. Bytes over 127 are allowed by
+ * Python.
  */
 static bool is_module_name(const char *text, size_t length)
 {
@@ -149,7 +151,7 @@ static bool is_module_name(const char *text, size_t length)
     return !is_start;
 }
 
-/* Names with commas and blanks between; each one of the rule's words, or a module's name. */
+/* Names separated by commas and blanks; each is one of the rule's words, or a module's name. */
 static int parse_list(const struct rule *rule, const char *text, struct parsed *ret)
 {
     static const char blanks[] = " \t";
@@ -177,7 +179,7 @@ static int parse_list(const struct rule *rule, const char *text, struct parsed *
     return 0;
 }
 
-/* A name that is handed to other programs: no blanks or control bytes, and never like an option. */
+/* A name that is passed to other programs: no blanks or control bytes, and not like an option. */
 static int parse_name(const struct rule *rule, const char *text, struct parsed *ret)
 {
     (void)rule;
@@ -205,7 +207,7 @@ static int parse_image(const struct rule *rule, const char *text, struct parsed 
     return image_name_is_valid(text) ? 0 : -EINVAL;
 }
 
-/* The host's own root would show a guest every file of the machine. */
+/* The host's own root would show a guest every file of the host. */
 static int parse_root(const struct rule *rule, const char *text, struct parsed *ret)
 {
     (void)rule;
@@ -215,7 +217,7 @@ static int parse_root(const struct rule *rule, const char *text, struct parsed *
     return text[0] == '/' && text[strspn(text, "/.")] == '\0' ? -EINVAL : 0;
 }
 
-/* A path that depends on the working folder would let a folder choose the interpreter. */
+/* A relative path would let the working folder choose the interpreter. */
 static int parse_program(const struct rule *rule, const char *text, struct parsed *ret)
 {
     (void)rule;
@@ -225,7 +227,7 @@ static int parse_program(const struct rule *rule, const char *text, struct parse
     return text[0] != '/' && strchr(text, '/') ? -EINVAL : 0;
 }
 
-/* The daemon's folders are named without regard to where it was started. */
+/* The daemon's folders must not depend on its working directory. */
 static int parse_absolute(const struct rule *rule, const char *text, struct parsed *ret)
 {
     (void)rule;
@@ -253,7 +255,7 @@ static int parse_folders(const struct rule *rule, const char *text, struct parse
     return 0;
 }
 
-/* Names or hosts with commas between; no blanks or control bytes in one. */
+/* Names or hosts separated by commas; without blanks or control bytes. */
 static int parse_names(const struct rule *rule, const char *text, struct parsed *ret)
 {
     CLEANUP(strv_freep) char **list = strv_new();
@@ -284,8 +286,10 @@ static int parse_names(const struct rule *rule, const char *text, struct parsed 
     return 0;
 }
 
-/* Docker's own client reads these variables too: what is wrong with them is for config_check() to
- * say, where Docker is used. */
+/*
+ * Docker's own client reads these variables too: config_check() reports errors in them, if Docker
+ * is used.
+ */
 static int parse_text(const struct rule *rule, const char *text, struct parsed *ret)
 {
     (void)rule;
@@ -293,7 +297,7 @@ static int parse_text(const struct rule *rule, const char *text, struct parsed *
     return strlen(text) <= LIMIT_PATH_BYTES ? 0 : -EINVAL;
 }
 
-/* Known is enough here: whether it is in this build is for config_check() to say. */
+/* A known name is enough here: config_check() checks whether it is in this build. */
 static int parse_type(const struct rule *rule, const char *text, struct parsed *ret)
 {
     (void)rule;
@@ -360,7 +364,7 @@ static const struct rule rules[_KEY_MAX] = {
                   INTO(FIELD_U32, limits.pids)},
     [KEY_DISK] = {SIZE, .minimum = LIMIT_DISK_MIN, .maximum = LIMIT_MEMORY_MAX,
                   INTO(FIELD_U64, limits.disk_bytes)},
-    /* 65536 ids have to fit below the largest one, which means "no change" in system calls */
+    /* 65536 ids must fit below the largest one, which means "no change" in system calls */
     [KEY_ID_BASE] = {.parse = parse_count,
                      .noun = "a user id",
                      .minimum = 1000,
@@ -522,7 +526,7 @@ static int refuse(const struct rule *rule, enum config_key key, const char *text
                      nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-/* Cannot fail. Takes the list; `text` is the copy that values[] owns now. */
+/* Cannot fail. Takes the list; `text` is the copy that values[] now owns. */
 static void store(struct config *config, const struct rule *rule, struct parsed *parsed, char *text)
 {
     void *field = (char *)config + rule->offset;

@@ -25,7 +25,7 @@
 struct level {
     json_t *container;  /* borrowed: its parent, or the reader's root, owns it */
     char *key;          /* owned: the key that waits for its value */
-    unsigned long line; /* where that key stands */
+    unsigned long line; /* line of that key */
 };
 
 struct reader {
@@ -76,7 +76,7 @@ void yaml_entries_free(struct yaml_entries *entries)
     *entries = (struct yaml_entries){0};
 }
 
-/* Remembers where the entry stands. Takes `key` on success. */
+/* Records the line of an entry. Takes `key` on success. */
 static int entries_add(struct yaml_entries *entries, const json_t *mapping, char *key,
                        const char *raw, unsigned long line)
 {
@@ -107,7 +107,7 @@ static bool is_one_of(const char *text, const char *const *words)
     return false;
 }
 
-/* "-12" but neither "012" (octal to some readers) nor "+12". */
+/* "-12" but neither "012" (octal to some parsers) nor "+12". */
 static bool looks_integer(const char *text)
 {
     const char *digits = text + (text[0] == '-');
@@ -167,7 +167,7 @@ static json_t *plain_scalar(const char *text)
     return json_string(text);
 }
 
-/* Hangs a new value where the reader stands. Takes the reference to `value`, also on an error. */
+/* Adds a new value at the reader's position. Takes the reference to `value`, also on an error. */
 static int place(struct reader *reader, json_t *value, const char *raw)
 {
     struct level *level;
@@ -195,7 +195,7 @@ static int place(struct reader *reader, json_t *value, const char *raw)
     return 0;
 }
 
-/* A key is waited for: the reader is in a mapping and has none yet. */
+/* Whether the next scalar is a key: the reader is in a mapping and has none yet. */
 static bool wants_key(const struct reader *reader)
 {
     const struct level *level;

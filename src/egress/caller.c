@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "egress/egress_private.h"
@@ -32,12 +33,7 @@ static void caller_free(struct caller *caller)
 {
     struct box *box = caller->box;
 
-    if (caller->next)
-        caller->next->previous = caller->previous;
-    if (caller->previous)
-        caller->previous->next = caller->next;
-    else
-        box->callers = caller->next;
+    DLIST_UNLINK(box->callers, caller);
     buf_free(&caller->head);
     buf_free(&caller->out);
     buf_free(&caller->up.rest);
@@ -409,10 +405,7 @@ static struct caller *caller_new(struct box *box)
     uv_tcp_init(&box->proxy->loop, &caller->near);
     uv_timer_init(&box->proxy->loop, &caller->timer);
     caller->open_handles = 2;
-    caller->next = box->callers;
-    if (caller->next)
-        caller->next->previous = caller;
-    box->callers = caller;
+    DLIST_PUSH(box->callers, caller);
     box->caller_count++;
     box->proxy->caller_count++;
     box->connections++;

@@ -62,7 +62,7 @@ static int read_policy(json_t *json, struct policy *ret, struct error *err)
         return wrong(err, "a list is malformed or too long");
     ret->entries = calloc(json_array_size(json) + 1, sizeof(*ret->entries));
     if (!ret->entries)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     json_array_foreach(json, i, entry)
     {
         if (r == 0)
@@ -89,7 +89,7 @@ static int read_upstream(json_t *json, struct upstream *ret, struct error *err)
     ret->port = (uint16_t)port;
     ret->authorization = authorization ? strdup(authorization) : NULL;
     if (authorization && !ret->authorization)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     ret->is_set = true;
     return 0;
 }

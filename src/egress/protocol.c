@@ -7,33 +7,20 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "sys/packet.h"
-#include "wire/pack.h"
+#include "wire/fields.h"
 
-static void pack_text(struct pack *pack, const char *text, size_t size)
-{
-    size_t length = strnlen(text, size - 1);
-
-    pack_u16(pack, (uint16_t)length);
-    pack_bytes(pack, text, length);
-}
-
-/* Printable and without blanks; at least one byte. */
-static bool unpack_text(struct unpack *unpack, char *text, size_t size)
-{
-    size_t length = unpack_u16(unpack);
-
-    if (unpack->failed || length == 0 || length >= size || length > unpack->left)
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        if (unpack->data[i] <= ' ' || unpack->data[i] > '~')
-            return false;
+#define TEXT(member, allowed)                                                    \
+    {                                                                            \
+        .kind = FIELD_TEXT, FIELD_OF(struct egress_verdict, member), .width = 2, \
+        .letters = (allowed)                                                     \
     }
-    memcpy(text, unpack->data, length);
-    text[length] = 0;
-    unpack->data += length;
-    unpack->left -= length;
-    return true;
-}
+
+static const struct field verdict_fields[] = {
+    FIELD_NUMBER_OF(struct egress_verdict, is_allowed, 1),
+    FIELD_NUMBER_OF(struct egress_verdict, port, 0),
+    TEXT(host, NULL),
+    TEXT(reason, "abcdefghijklmnopqrstuvwxyz_"),
+};
 
 long egress_message_pack(const struct egress_message *message, uint8_t *data, size_t size)
 {
@@ -43,25 +30,15 @@ long egress_message_pack(const struct egress_message *message, uint8_t *data, si
     pack_u32(&pack, message->number);
     if (message->type == EGRESS_ADD)
         pack_u8(&pack, (uint8_t)message->policy);
-    if (message->type == EGRESS_VERDICT) {
-        pack_u8(&pack, message->verdict.is_allowed);
-        pack_u16(&pack, message->verdict.port);
-        pack_text(&pack, message->verdict.host, sizeof(message->verdict.host));
-        pack_text(&pack, message->verdict.reason, sizeof(message->verdict.reason));
-    }
+    if (message->type == EGRESS_VERDICT)
+        fields_pack(&pack, verdict_fields, ARRAY_SIZE(verdict_fields), &message->verdict);
     return pack.failed ? -EMSGSIZE : (long)pack.length;
 }
 
 static bool unpack_verdict(struct unpack *unpack, struct egress_verdict *ret)
 {
-    uint8_t is_allowed = unpack_u8(unpack);
-
-    ret->is_allowed = is_allowed == 1;
-    ret->port = unpack_u16(unpack);
-    if (is_allowed > 1 || !unpack_text(unpack, ret->host, sizeof(ret->host)) ||
-        !unpack_text(unpack, ret->reason, sizeof(ret->reason)))
-        return false;
-    return strspn(ret->reason, "abcdefghijklmnopqrstuvwxyz_") == strlen(ret->reason);
+    return fields_unpack(unpack, verdict_fields, ARRAY_SIZE(verdict_fields), ret) && ret->host[0] &&
+           !strchr(ret->host, ' ') && ret->reason[0];
 }
 
 int egress_message_unpack(const uint8_t *data, size_t length, struct egress_message *ret)

@@ -1,5 +1,4 @@
 /* proxy.c - the proxy's main loop: settings, boxes that are added and removed, verdicts. */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -267,7 +266,7 @@ static int open_all(struct proxy *proxy, struct error *err)
         return r;
     proxy->queue = calloc(LIMIT_EGRESS_QUEUE, sizeof(*proxy->queue));
     if (!proxy->queue || uv_loop_init(&proxy->loop) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     proxy->control.data = proxy;
     r = fd_set_nonblocking(EGRESS_CONTROL_FD, true);
     if (r == 0)

@@ -20,12 +20,12 @@ int http_client_open_at(const struct http_place *place, struct http_client **ret
 
     if (!client || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         free(client);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     client->multi = curl_multi_init();
     r = client_place_set(client, place, err);
     if (r == 0 && (!client->multi || (place->reactor && drive_start(client) < 0)))
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     if (r < 0) {
         http_client_close(client);
         return r;

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "http/exchange.h"
 
 struct http_socket {
@@ -47,12 +48,8 @@ static void on_socket(void *ctx, short events)
 static void socket_free(struct http_socket *socket)
 {
     struct http_client *client = socket->client;
-    struct http_socket **at = &client->sockets;
 
-    while (*at && *at != socket)
-        at = &(*at)->next;
-    if (*at)
-        *at = socket->next;
+    LIST_UNLINK(client->sockets, socket);
     client->reactor->ops->watch_remove(socket->watch);
     free(socket);
 }

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "http/http_private.h"
 
@@ -28,10 +29,7 @@ struct http_request *http_request_new(struct http_server *server, struct MHD_Con
     request->target_error = target_parse(&request->target, target ? target : "");
     request->method = "";
     request->body_length = -1;
-    request->next = server->requests;
-    if (request->next)
-        request->next->previous = request;
-    server->requests = request;
+    DLIST_PUSH(server->requests, request);
     request->link->request = request;
     return request;
 }
@@ -40,12 +38,7 @@ void http_request_free(struct http_request *request)
 {
     if (!request)
         return;
-    if (request->previous)
-        request->previous->next = request->next;
-    else
-        request->server->requests = request->next;
-    if (request->next)
-        request->next->previous = request->previous;
+    DLIST_UNLINK(request->server->requests, request);
     request->link->request = NULL;
     request->link->request_count++;
     request->link->since_ms = clock_now_ms();

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "http/http_private.h"
 #include "http/tls.h"
@@ -160,12 +161,7 @@ static void link_free(struct link *link)
 {
     struct http_server *server = link->server;
 
-    if (link->previous)
-        link->previous->next = link->next;
-    else if (server->links == link)
-        server->links = link->next;
-    if (link->next)
-        link->next->previous = link->previous;
+    DLIST_UNLINK(server->links, link);
     server->reactor->ops->watch_remove(link->watch);
     tls_identity_drop(link->identity);
     free(link);
@@ -191,10 +187,7 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
         link_free(link);
         return NULL;
     }
-    link->next = server->links;
-    if (link->next)
-        link->next->previous = link;
-    server->links = link;
+    DLIST_PUSH(server->links, link);
     name_peer(link);
     http_timeouts_watch(server);
     return link;
@@ -348,7 +341,7 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
     int r;
 
     if (!server)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     server->reactor = reactor;
     server->spec = *spec;
     server->is_local = is_unix(spec->listen_fd);
@@ -357,14 +350,14 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
     if (r == 0)
         r = fd_set_nonblocking(server->listen_fd, true);
     if (r == 0 && route_compile(spec->routes, spec->route_count, &server->table) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     if (r == 0 && spec->tls)
         r = tls_identity_new(spec->tls, &server->identity, err);
     if (r == 0)
         r = start_daemon(server, err);
     server->spec.tls = NULL; /* libmicrohttpd has read it, and it is the caller's */
     if (r == 0 && attach(server) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     if (r < 0) {
         http_server_stop(server);
         return r;

@@ -83,7 +83,7 @@ int http_stream_open(struct http_client *client, const struct http_call *call,
     struct http_stream *stream = calloc(1, sizeof(*stream));
 
     if (!stream)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *stream = (struct http_stream){.client = client,
                                    .fd = -1,
                                    .events = events,
@@ -95,7 +95,7 @@ int http_stream_open(struct http_client *client, const struct http_call *call,
         curl_easy_setopt(stream->easy, CURLOPT_CONNECT_ONLY, 1L) != CURLE_OK ||
         set_request(stream, call) < 0) {
         stream_free(stream);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L);
     curl_easy_setopt(stream->easy, CURLOPT_ERRORBUFFER, stream->why);

@@ -22,7 +22,7 @@ int tls_identity_new(const struct http_tls *tls, struct tls_identity **ret, stru
 
     if (!identity || gnutls_certificate_allocate_credentials(&identity->credentials) < 0) {
         free(identity);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     identity->shares = 1;
     r = gnutls_certificate_set_x509_key_mem(identity->credentials, &certificate, &key,

@@ -390,7 +390,7 @@ int http_upgrade(struct http_request *request, const struct websocket_spec *spec
             request->server->reactor->ops->timer_remove(socket->timer);
             websocket_free(socket);
         }
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     request->websocket = socket;
     set_timer(socket, LIMIT_WS_PING_MS);

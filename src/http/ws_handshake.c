@@ -2,6 +2,7 @@
 #include "http/ws_handshake.h"
 
 #include <errno.h>
+#include <gnutls/crypto.h>
 #include <string.h>
 #include <strings.h>
 
@@ -9,10 +10,10 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "http/http_private.h"
-#include "http/sha1.h"
 #include "http/websocket.h"
 
 #define KEY_LENGTH BASE64_LENGTH(16)
+#define SHA1_BYTES 20
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455 section 1.3 */
 
 bool ws_list_each(const char *list, bool (*each)(void *ctx, const char *word, size_t length),
@@ -60,9 +61,9 @@ void ws_accept(const char *key, char text[WS_ACCEPT_MAX])
     uint8_t digest[SHA1_BYTES];
 
     str_format(whole, sizeof(whole), "%s%s", key, GUID);
-    sha1(whole, strlen(whole), digest);
     text[0] = '\0';
-    if (base64_encode(digest, sizeof(digest), &encoded) == 0)
+    if (gnutls_hash_fast(GNUTLS_DIG_SHA1, whole, strlen(whole), digest) == 0 &&
+        base64_encode(digest, sizeof(digest), &encoded) == 0)
         str_copy(text, WS_ACCEPT_MAX, buf_text(&encoded));
 }
 

@@ -40,13 +40,12 @@ static int open_file(struct image_stream *stream, const struct image_entry *entr
 /* The head of the next entry, and the file that follows it; or the end. */
 static int advance(struct image_stream *stream)
 {
-    static const char zeros[2 * TAR_BLOCK];
     const struct image_entry *entry;
     int r;
 
     if (stream->next == stream->tree->count) {
         stream->has_ended = true;
-        return buf_append(&stream->head, zeros, sizeof(zeros));
+        return tar_end(&stream->head);
     }
     entry = &stream->tree->entries[stream->next++];
     r = tar_head(&(struct tar_member){.kind = entry->kind,
@@ -138,7 +137,7 @@ long image_stream_read(struct image_stream *stream, void *data, size_t size)
         stream->fd = -1;
         if (advance(stream) < 0) {
             if (stream->err.num == 0)
-                error_set(&stream->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+                error_memory(&stream->err);
             return -1;
         }
     }

@@ -136,7 +136,7 @@ static int add_programs(struct image_tree *tree, const char *layer, struct error
         if (r < 0 || !str_starts(buf_text(&text), OWN_PYTHON) || strlen(text.data) != text.length)
             continue;
         if (buf_printf(&changed, "#!/usr/local/bin/python3%s", strchrnul(text.data, '\n')) < 0)
-            return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            return error_memory(err);
         r = image_tree_text(tree, entry->path, buf_text(&changed), 0755, err);
     }
     return r;

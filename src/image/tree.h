@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "image/tar.h"
+#include "base/tar.h"
 
 #define IMAGE_TIME_S 946684800 /* of entries without a time: the beginning of 2000 */
 

@@ -4,7 +4,6 @@
  * them. The broker's requests are begun in order; prewarmed boxes are made when there is nothing
  * else to do (pool.c).
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -200,7 +199,7 @@ void bringups_begin(struct launcher *launcher)
     trace_moment(box, BOX_BEGUN);
     box->bringup = calloc(1, sizeof(*box->bringup));
     if (!box->bringup) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         failed(box, &err);
         return;
     }
@@ -226,7 +225,7 @@ void bringups_begin(struct launcher *launcher)
     launcher->bringup_count++;
 }
 
-/* ---- given up ---- */
+/* ---- cancellation ---- */
 
 void bringups_forget_queue(struct launcher *launcher)
 {

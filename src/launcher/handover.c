@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/isolation.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "boxes/boxes.h"
+#include "wire/fields.h"
 #include "wire/frame.h"
-#include "wire/pack.h"
 
 #define MAGIC "bailey handover"
 #define COUNT_AT (sizeof(MAGIC) + 8)
@@ -19,15 +20,73 @@
 
 enum record { RECORD_LAUNCHER = 1, RECORD_BOX, RECORD_KERNEL };
 
+/* ---- the fields of each record; a number that is a pid or a descriptor is checked below ---- */
+
+#define NUMBER(type, member) FIELD_NUMBER_OF(struct handover_##type, member, 0)
+#define UP_TO(type, member, largest) FIELD_NUMBER_OF(struct handover_##type, member, largest)
+#define FLAG(type, member) UP_TO(type, member, 1)
+#define TEXT(type, member)                                                        \
+    {                                                                             \
+        .kind = FIELD_BYTES, FIELD_OF(struct handover_##type, member), .width = 2 \
+    }
+
+static const struct field launcher_fields[] = {
+    NUMBER(launcher, generation),
+    NUMBER(launcher, next_number),
+    NUMBER(launcher, next_slot),
+    NUMBER(launcher, next_kernel),
+    TEXT(launcher, layer),
+    NUMBER(launcher, former_self_fd),
+    NUMBER(launcher, former_engine_fd),
+    FLAG(launcher, is_return),
+    TEXT(launcher, reason),
+};
+_Static_assert(_CONTROLLER_MAX == 4, "each controller's group has a row");
+static const struct field box_fields[] = {
+    NUMBER(box, facts.number),
+    TEXT(box, facts.key),
+    NUMBER(box, facts.memory_bytes),
+    NUMBER(box, facts.disk_bytes),
+    NUMBER(box, facts.pids),
+    NUMBER(box, facts.cpu_millis),
+    NUMBER(box, facts.layers),
+    NUMBER(box, facts.missing),
+    UP_TO(box, facts.memory_by, _HELD_BY_MAX - 1),
+    UP_TO(box, facts.pids_by, _HELD_BY_MAX - 1),
+    UP_TO(box, facts.cpu_by, _HELD_BY_MAX - 1),
+    UP_TO(box, facts.disk_by, _HELD_BY_MAX - 1),
+    UP_TO(box, facts.group, CGROUP_V2),
+    NUMBER(box, facts.made_ns),
+    TEXT(box, facts.layer),
+    NUMBER(box, facts.tier),
+    FLAG(box, facts.is_pooled),
+    UP_TO(box, slot, LIMIT_BOXES - 1),
+    FLAG(box, was_asked),
+    FLAG(box, was_prewarmed),
+    UP_TO(box, staging, _STAGING_MAX - 1),
+    NUMBER(box, pid),
+    NUMBER(box, pid_fd),
+    NUMBER(box, channel_fd),
+    NUMBER(box, ruleset_fd),
+    {FIELD_OF(struct handover_box, flavour), .width = 1, .most = CGROUP_V2},
+    TEXT(box, group[CONTROLLER_MEMORY]),
+    TEXT(box, group[CONTROLLER_PIDS]),
+    TEXT(box, group[CONTROLLER_CPU]),
+    TEXT(box, group[CONTROLLER_CPUACCT]),
+};
+static const struct field owner_fields[] = {
+    FLAG(box, has_owner),
+    UP_TO(box, owner_slot, LIMIT_BOXES - 1),
+    TEXT(box, tenant),
+};
+static const struct field kernel_fields[] = {
+    NUMBER(kernel, number),
+    NUMBER(kernel, kernel),
+    NUMBER(kernel, pid),
+    NUMBER(kernel, pid_fd),
+};
+
 /* ---- to bytes ---- */
-
-static void put_text(struct pack *pack, const char *text, size_t size)
-{
-    size_t length = strnlen(text, size - 1);
-
-    pack_u16(pack, (uint16_t)length);
-    pack_bytes(pack, text, length);
-}
 
 static void put_number(uint8_t *at, uint32_t value)
 {
@@ -59,37 +118,8 @@ int handover_begin(struct buf *buf, const struct handover_launcher *launcher)
     r = buf_append(buf, head, sizeof(head));
     if (r < 0)
         return r;
-    pack_u32(&pack, launcher->generation);
-    pack_u32(&pack, launcher->next_number);
-    pack_u32(&pack, launcher->next_slot);
-    pack_u32(&pack, launcher->next_kernel);
-    put_text(&pack, launcher->layer, sizeof(launcher->layer));
-    pack_u32(&pack, (uint32_t)launcher->former_self_fd);
-    pack_u32(&pack, (uint32_t)launcher->former_engine_fd);
-    pack_u8(&pack, launcher->is_return);
-    put_text(&pack, launcher->reason, sizeof(launcher->reason));
+    fields_pack(&pack, launcher_fields, ARRAY_SIZE(launcher_fields), launcher);
     return add_record(buf, RECORD_LAUNCHER, &pack);
-}
-
-static void put_facts(struct pack *pack, const struct launcher_box *facts)
-{
-    pack_u32(pack, facts->number);
-    put_text(pack, facts->key, sizeof(facts->key));
-    pack_u64(pack, facts->memory_bytes);
-    pack_u64(pack, facts->disk_bytes);
-    pack_u32(pack, facts->pids);
-    pack_u32(pack, facts->cpu_millis);
-    pack_u32(pack, facts->layers);
-    pack_u32(pack, facts->missing);
-    pack_u8(pack, facts->memory_by);
-    pack_u8(pack, facts->pids_by);
-    pack_u8(pack, facts->cpu_by);
-    pack_u8(pack, facts->disk_by);
-    pack_u8(pack, facts->group);
-    pack_u64(pack, facts->made_ns);
-    put_text(pack, facts->layer, sizeof(facts->layer));
-    pack_u8(pack, facts->tier);
-    pack_u8(pack, facts->is_pooled);
 }
 
 int handover_add_box(struct buf *buf, const struct handover_box *box)
@@ -97,21 +127,8 @@ int handover_add_box(struct buf *buf, const struct handover_box *box)
     uint8_t data[RECORD_MAX];
     struct pack pack = {.data = data, .capacity = sizeof(data)};
 
-    put_facts(&pack, &box->facts);
-    pack_u32(&pack, box->slot);
-    pack_u8(&pack, box->was_asked);
-    pack_u8(&pack, box->was_prewarmed);
-    pack_u8(&pack, box->staging);
-    pack_u32(&pack, (uint32_t)box->pid);
-    pack_u32(&pack, (uint32_t)box->pid_fd);
-    pack_u32(&pack, (uint32_t)box->channel_fd);
-    pack_u32(&pack, (uint32_t)box->ruleset_fd);
-    pack_u8(&pack, (uint8_t)box->flavour);
-    for (int i = 0; i < _CONTROLLER_MAX; i++)
-        put_text(&pack, box->group[i], sizeof(box->group[i]));
-    pack_u8(&pack, box->has_owner);
-    pack_u32(&pack, box->owner_slot);
-    put_text(&pack, box->tenant, sizeof(box->tenant));
+    fields_pack(&pack, box_fields, ARRAY_SIZE(box_fields), box);
+    fields_pack(&pack, owner_fields, ARRAY_SIZE(owner_fields), box);
     return add_record(buf, RECORD_BOX, &pack);
 }
 
@@ -120,10 +137,7 @@ int handover_add_kernel(struct buf *buf, const struct handover_kernel *kernel)
     uint8_t data[RECORD_MAX];
     struct pack pack = {.data = data, .capacity = sizeof(data)};
 
-    pack_u32(&pack, kernel->number);
-    pack_u32(&pack, kernel->kernel);
-    pack_u32(&pack, (uint32_t)kernel->pid);
-    pack_u32(&pack, (uint32_t)kernel->pid_fd);
+    fields_pack(&pack, kernel_fields, ARRAY_SIZE(kernel_fields), kernel);
     return add_record(buf, RECORD_KERNEL, &pack);
 }
 
@@ -143,113 +157,40 @@ void handover_end(struct buf *buf)
 
 /* ---- from bytes ---- */
 
-static void take_text(struct unpack *unpack, char *text, size_t size)
+/* A descriptor that is not a standard stream. */
+static bool is_fd(int32_t fd)
 {
-    size_t length = unpack_u16(unpack);
-
-    if (unpack->failed || length >= size || length > unpack->left ||
-        memchr(unpack->data, 0, length)) {
-        unpack->failed = true;
-        return;
-    }
-    memcpy(text, unpack->data, length);
-    text[length] = 0;
-    unpack->data += length;
-    unpack->left -= length;
+    return fd >= 3;
 }
 
-/* The number of a descriptor that is not a standard stream; `may_miss`: or -1. */
-static int32_t take_fd(struct unpack *unpack, bool may_miss)
+/* 1 is the launcher itself; 0 and less are groups to kill(2). */
+static bool is_pid(int32_t pid)
 {
-    int32_t fd = (int32_t)unpack_u32(unpack);
-
-    if (fd < 3 && !(may_miss && fd == -1))
-        unpack->failed = true;
-    return fd;
-}
-
-static int32_t take_pid(struct unpack *unpack)
-{
-    int32_t pid = (int32_t)unpack_u32(unpack);
-
-    if (pid <= 1) /* 1 is the launcher itself; 0 and less are groups to kill(2) */
-        unpack->failed = true;
-    return pid;
-}
-
-static bool take_bool(struct unpack *unpack)
-{
-    uint8_t value = unpack_u8(unpack);
-
-    if (value > 1)
-        unpack->failed = true;
-    return value == 1;
+    return pid > 1;
 }
 
 static int read_launcher(struct unpack *unpack, const struct handover_reader *reader)
 {
     struct handover_launcher launcher = {0};
 
-    launcher.generation = unpack_u32(unpack);
-    launcher.next_number = unpack_u32(unpack);
-    launcher.next_slot = unpack_u32(unpack);
-    launcher.next_kernel = unpack_u32(unpack);
-    take_text(unpack, launcher.layer, sizeof(launcher.layer));
-    launcher.former_self_fd = take_fd(unpack, true);
-    launcher.former_engine_fd = take_fd(unpack, true);
-    launcher.is_return = take_bool(unpack);
-    take_text(unpack, launcher.reason, sizeof(launcher.reason));
-    return unpack->failed ? -EBADMSG : reader->launcher(reader->ctx, &launcher);
-}
-
-static void take_facts(struct unpack *unpack, struct launcher_box *facts)
-{
-    facts->number = unpack_u32(unpack);
-    take_text(unpack, facts->key, sizeof(facts->key));
-    facts->memory_bytes = unpack_u64(unpack);
-    facts->disk_bytes = unpack_u64(unpack);
-    facts->pids = unpack_u32(unpack);
-    facts->cpu_millis = unpack_u32(unpack);
-    facts->layers = unpack_u32(unpack);
-    facts->missing = unpack_u32(unpack);
-    facts->memory_by = unpack_u8(unpack);
-    facts->pids_by = unpack_u8(unpack);
-    facts->cpu_by = unpack_u8(unpack);
-    facts->disk_by = unpack_u8(unpack);
-    facts->group = unpack_u8(unpack);
-    facts->made_ns = unpack_u64(unpack);
-    take_text(unpack, facts->layer, sizeof(facts->layer));
-    facts->tier = unpack_u8(unpack);
-    facts->is_pooled = take_bool(unpack);
-    if (facts->number == 0 || !facts->key[0] || facts->memory_by >= _HELD_BY_MAX ||
-        facts->pids_by >= _HELD_BY_MAX || facts->cpu_by >= _HELD_BY_MAX ||
-        facts->disk_by >= _HELD_BY_MAX || facts->group > CGROUP_V2)
-        unpack->failed = true;
+    if (!fields_unpack(unpack, launcher_fields, ARRAY_SIZE(launcher_fields), &launcher) ||
+        !(launcher.former_self_fd == -1 || is_fd(launcher.former_self_fd)) ||
+        !(launcher.former_engine_fd == -1 || is_fd(launcher.former_engine_fd)))
+        return -EBADMSG;
+    return reader->launcher(reader->ctx, &launcher);
 }
 
 static int read_box(struct unpack *unpack, const struct handover_reader *reader)
 {
     struct handover_box box = {0};
 
-    take_facts(unpack, &box.facts);
-    box.slot = unpack_u32(unpack);
-    box.was_asked = take_bool(unpack);
-    box.was_prewarmed = take_bool(unpack);
-    box.staging = unpack_u8(unpack);
-    box.pid = take_pid(unpack);
-    box.pid_fd = take_fd(unpack, false);
-    box.channel_fd = take_fd(unpack, false);
-    box.ruleset_fd = take_fd(unpack, true);
-    box.flavour = (enum cgroup_flavour)unpack_u8(unpack);
-    for (int i = 0; i < _CONTROLLER_MAX; i++)
-        take_text(unpack, box.group[i], sizeof(box.group[i]));
-    if (!unpack->failed && unpack->left > 0) { /* of a version that knows owners */
-        box.has_owner = take_bool(unpack);
-        box.owner_slot = unpack_u32(unpack);
-        take_text(unpack, box.tenant, sizeof(box.tenant));
-    }
-    if (unpack->failed || box.slot >= LIMIT_BOXES || box.owner_slot >= LIMIT_BOXES ||
-        box.staging >= _STAGING_MAX || box.flavour > CGROUP_V2)
+    if (!fields_unpack(unpack, box_fields, ARRAY_SIZE(box_fields), &box))
+        return -EBADMSG;
+    if (unpack->left > 0 && /* of a version that knows owners */
+        !fields_unpack(unpack, owner_fields, ARRAY_SIZE(owner_fields), &box))
+        return -EBADMSG;
+    if (box.facts.number == 0 || !box.facts.key[0] || !is_pid(box.pid) || !is_fd(box.pid_fd) ||
+        !is_fd(box.channel_fd) || !(box.ruleset_fd == -1 || is_fd(box.ruleset_fd)))
         return -EBADMSG;
     return reader->box(reader->ctx, &box);
 }
@@ -258,11 +199,10 @@ static int read_kernel(struct unpack *unpack, const struct handover_reader *read
 {
     struct handover_kernel kernel = {0};
 
-    kernel.number = unpack_u32(unpack);
-    kernel.kernel = unpack_u32(unpack);
-    kernel.pid = take_pid(unpack);
-    kernel.pid_fd = take_fd(unpack, false);
-    return unpack->failed ? -EBADMSG : reader->kernel(reader->ctx, &kernel);
+    if (!fields_unpack(unpack, kernel_fields, ARRAY_SIZE(kernel_fields), &kernel) ||
+        !is_pid(kernel.pid) || !is_fd(kernel.pid_fd))
+        return -EBADMSG;
+    return reader->kernel(reader->ctx, &kernel);
 }
 
 static int read_record(uint8_t type, struct unpack *fields, const struct handover_reader *reader)

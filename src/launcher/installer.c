@@ -2,9 +2,9 @@
  * installer.c - what only an installer box has: pip's settings of this host as files, and the local
  * folders of wheels that they name.
  *
- * The files come as one sealed piece of memory, written by the supervisor and read by the launcher,
- * the same program: passwords of a package index may be in them, so no other process gets them, and
- * no other box.
+ * The files come in one sealed memfd, written by the supervisor and read by the launcher, the same
+ * program: they may contain passwords of a package index, so no other process and no other box gets
+ * them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +43,10 @@ int installer_open(struct launcher *launcher)
     return 0;
 }
 
-/* Files and binds that the box has anyway come first; both lists are copied, and borrowed by it. */
+/*
+ * The box's other files and binds come first; both lists are copied, and borrowed by the
+ * specification.
+ */
 void installer_add_files(struct launcher *launcher, struct launch_spec *spec)
 {
     const struct launcher_plan *plan = launcher->plan;

@@ -2,9 +2,9 @@
  * launcher.c - the launcher inside its namespaces: PID 1, one thread, one loop; see
  * supervisor/supervisor.h.
  *
- * It hears the broker (protocol.h, hostile), the supervisor (trusted), the ends of its children,
- * and the clock. Nothing here waits for anybody. Whatever happens to the broker, boxes stay;
- * whatever happens to the launcher, the kernel ends them all.
+ * Its events are messages of the broker (protocol.h, hostile) and of the supervisor (trusted), ends
+ * of its children, and its timer. It never blocks. Boxes survive the broker; if the launcher ends,
+ * the kernel ends all boxes.
  */
 #include "launcher/launcher_private.h"
 
@@ -39,7 +39,7 @@ void launcher_say(struct launcher *launcher, char what, const char *text)
     send(LAUNCHER_SUPERVISOR_FD, message, 1 + strlen(message + 1), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Everything ends, now; the loop stops with this turn. */
+/* Ends everything now; the loop stops with this turn. */
 void launcher_finish(struct launcher *launcher, int status)
 {
     if (launcher->is_over)
@@ -58,7 +58,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
     return !a ? b : !b || a < b ? a : b;
 }
 
-/* One timer for all deadlines; 0 in any means none. */
+/* One timer for all deadlines; 0 means none. */
 static void set_timer(struct launcher *launcher, uint64_t now)
 {
     uint64_t next = sooner(launcher->restart_at_ms, launcher->stop_at_ms);
@@ -111,8 +111,8 @@ bool launcher_is_quiet(const struct launcher *launcher)
 }
 
 /*
- * What no descriptor announces. First what the broker waits for, one in each turn, so that those
- * that stand are told meanwhile; the rest only when nobody has said anything that waits.
+ * Work that no descriptor announces. First what the broker waits for, one item in each turn, so
+ * that finished boxes are reported in between; the rest only when no message waits.
  */
 static void before_wait(void *ctx)
 {
@@ -131,16 +131,17 @@ static void before_wait(void *ctx)
     } else if (cgroup_reaper_is_due(launcher, now) && launcher_is_quiet(launcher)) {
         cgroup_reaper_tick(launcher, now);
     }
-    /*
-     * What is due and was not done now has somebody before it, and comes again at once. Nobody may
-     * rely on being woken by whoever that was: it may be the timer, which set_timer() takes back.
-     */
+    /* Work that is due and was not done in this turn waits behind other work, and the loop turns
+     * again at once. It must not rely on being woken by that other work: it may be the timer,
+     * which set_timer() resets. */
     launcher->loop.is_busy = bringups_can_begin(launcher) || cgroup_reaper_is_due(launcher, now) ||
                              (pool_is_due(launcher, now) && !launcher->queue);
     set_timer(launcher, now);
 }
 
-/* Asked to stop: the broker has a grace time for its goodbye; without a broker there is none. */
+/*
+ * Asked to stop: the broker gets a grace time to end its sessions; without a broker there is none.
+ */
 static void stop(struct launcher *launcher)
 {
     struct launcher_message message = {.type = LAUNCHER_STOPPING,
@@ -153,7 +154,7 @@ static void stop(struct launcher *launcher)
         launcher_finish(launcher, launcher->was_ready ? 0 : 1);
         return;
     }
-    /* The broker kills what has used up its grace, and then writes down how everything ended. */
+    /* The broker kills programs after the grace time, and then records how everything ended. */
     launcher->stop_at_ms = clock_now_ms() + launcher->plan->stop_grace_ms + STOP_PATIENCE_MS;
     broker_send(launcher, &message, -1);
 }
@@ -179,7 +180,7 @@ static void on_supervisor(struct loop_source *source, uint32_t events)
     else if (length == 1 && what == LAUNCHER_SAYS_PING)
         launcher_say(launcher, LAUNCHER_SAYS_PING, "");
     else if (length == 0 || (length < 0 && length != -EAGAIN))
-        launcher_finish(launcher, 1); /* the supervisor is gone, and so are we */
+        launcher_finish(launcher, 1); /* the supervisor is gone, so the launcher ends */
 }
 
 static void on_signal(struct loop_source *source, uint32_t events)
@@ -242,7 +243,9 @@ static int open_folders(struct launcher *launcher, struct error *err)
     return 0;
 }
 
-/* One that nobody can change, as long as ours or shorter: what is behind its end is zero. */
+/*
+ * The plan is sealed; it may be shorter than the struct of this version: missing fields are zero.
+ */
 static const struct launcher_plan *read_plan(void)
 {
     static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -255,7 +258,7 @@ static const struct launcher_plan *read_plan(void)
         pread(LAUNCHER_PLAN_FD, &plan, (size_t)status.st_size, 0) != status.st_size)
         return NULL;
     if (plan.has_provider_host && plan.host_count == 0)
-        plan.host_count = 1; /* of a program that knew one only, and no name for it */
+        plan.host_count = 1; /* from a program that supported one host only, without a name */
     return memcmp(plan.magic, LAUNCHER_PLAN_MAGIC, sizeof(LAUNCHER_PLAN_MAGIC)) == 0 ? &plan : NULL;
 }
 
@@ -265,8 +268,8 @@ void launcher_close_on_exec(const struct launcher_plan *plan, bool closes)
 
     for (int fd = LAUNCHER_PLAN_FD; fd <= LAUNCHER_HANDOVER_FD; fd++)
         fcntl(fd, F_SETFD, flag);
-    /* Without a provider host it is /dev/null, or something of a program from before there were
-     * any. */
+    /* Without a provider host the number is /dev/null, or belongs to a program from before
+     * provider hosts. */
     for (int i = 0; i < (closes ? LAUNCHER_HOSTS_MAX : (int)plan->host_count); i++)
         fcntl(LAUNCHER_PROVIDER_HOST_FD + i, F_SETFD, flag);
     for (int i = 0; i < (int)plan->dataset_count; i++)
@@ -289,8 +292,9 @@ static int launcher_start(struct launcher *launcher, struct error *err)
     for (uint32_t i = 0; i < launcher->plan->bind_count; i++)
         launcher->binds[i] = (struct launch_bind){.host = launcher->plan->binds[i].host,
                                                   .box = launcher->plan->binds[i].box};
-    /* Our ids are other processes' too where there is one only. The maps of our children can still
-     * be written: since the exec this memory belongs to our own user namespace. */
+    /* If there is only one id, other processes have the launcher's id too. The maps of its
+     * children can still be written: since the exec this memory belongs to its own user
+     * namespace. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_errno(err, "starting the launcher");
@@ -305,7 +309,7 @@ static int launcher_start(struct launcher *launcher, struct error *err)
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "starting the launcher: %s", strerror(-r));
     r = open_folders(launcher, err);
-    if (r == 0 && !upgrade_is_taken()) /* else an installer may still be at work */
+    if (r == 0 && !upgrade_is_taken()) /* else an installer may still be running */
         layer_commit_sweep(launcher);
     return r;
 }
@@ -316,10 +320,10 @@ _Noreturn void launcher_inside(void)
     struct error err = {0};
     int r;
 
-    if (getpid() == 1) /* only as the supervisor starts it */
+    if (getpid() == 1) /* only if the supervisor started it */
         launcher.plan = read_plan();
     if (!launcher.plan) {
-        log_error("this is how the daemon calls itself, not a command");
+        log_error("this argument is only for the daemon itself, not a command");
         _exit(125);
     }
     log_set_level((enum log_level)launcher.plan->log_level);
@@ -360,7 +364,7 @@ static int pass_kernel(void *ctx, const struct handover_kernel *kernel)
     return 0;
 }
 
-/* Everything that this program would have to understand, and nothing done with it. */
+/* Reads everything that this program would take over, without acting on it. */
 int launcher_probe(void)
 {
     static const struct handover_reader reader = {pass_launcher, pass_box, pass_kernel, NULL};

@@ -1,6 +1,7 @@
 /*
- * launcher.h - the launcher as the processes around it know it: the state folders, the descriptors
- * that it gives to the broker and to provider hosts, and the arguments it is started with.
+ * launcher.h - the launcher's interface for the processes around it: the state folders, the
+ * descriptors that it gives to the broker and to provider hosts, and the arguments it is started
+ * with.
  *
  * Runs in: launcher
  */
@@ -10,7 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The daemon's folders below the state folder, made (0700) by supervisor_run(), the broker's own.
+/*
+ * The daemon's folders below the state folder, made (0700) by supervisor_run() and owned by the
+ * broker.
  */
 #define STATE_FOLDERS                                                                     \
     {                                                                                     \
@@ -19,12 +22,11 @@
 
 /*
  * Descriptors of the broker, by number: LAUNCHER_CONTROL_FD, then these. Its argv is
- * {"bailey-engine", "broker"}; its environment is `broker_env` and nothing else.
+ * {"bailey-engine", "broker"}; its environment is `broker_env` only.
  */
 #define BROKER_LISTEN_FD 4 /* the listening unix socket, nonblocking */
-#define BROKER_SETTINGS_FD                                                \
-    5 /* a sealed memfd with `settings` or those of a reload, at offset 0 \
-       */
+/* A sealed memfd with `settings` or those of a reload, at offset 0 */
+#define BROKER_SETTINGS_FD 5
 #define SETTINGS_BYTES_MAX (4 * 1024 * 1024)
 #define BROKER_LOG_FD 2
 #define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
@@ -34,18 +36,18 @@
 
 /*
  * Descriptors of a provider host, by number, besides BROKER_LOG_FD. Its argv is {"bailey-engine",
- * "host", NAME of the provider's row}; its environment is `host_env` and nothing else. Over the
- * rendezvous socket (SOCK_SEQPACKET) come packets of one byte, HOST_SAYS_CHANNEL, with one
- * descriptor: a control channel (launcher/protocol.h) in place of the one before. Its end is the
- * provider host's.
+ * "host", NAME of the provider's row}; its environment is `host_env` only. Over the rendezvous
+ * socket (SOCK_SEQPACKET) come packets of one byte, HOST_SAYS_CHANNEL, with one descriptor: a
+ * control channel (launcher/protocol.h) that replaces the one before. The provider host ends when
+ * the rendezvous socket is closed.
  */
 #define LAUNCHER_HOSTS_MAX 4 /* provider hosts of one daemon */
 #define HOST_RENDEZVOUS_FD 3
 #define HOST_WARDEN_FD 4 /* the program `bailey`, sealed */
 #define HOST_SAYS_CHANNEL 'c'
-#define HOST_STATUS_OUTDATED 3 /* it ends so: a broker of another version came */
-#define HOST_SAYS_AGAIN \
-    'a' /* to the launcher: a provider host was started in place of one that died */
+#define HOST_STATUS_OUTDATED 3 /* exit status if a broker of another version connected */
+/* To the launcher: a provider host was started to replace one that died */
+#define HOST_SAYS_AGAIN 'a'
 
 /*
  * The end of an error's text that gives no reason because a process ended without one. The reason
@@ -60,7 +62,7 @@ _Noreturn void launcher_inside(void);
 
 /*
  * Both programs executed by a launcher that is to be replaced by them: {"bailey",
- * LAUNCHER_PROBE_WORD}, {"bailey-engine", "probe"}. What one says that can take over:
+ * LAUNCHER_PROBE_WORD}, {"bailey-engine", "probe"}. The output of a program that can take over:
  */
 #define LAUNCHER_PROBE_WORD "launcher-probe"
 #define LAUNCHER_PROBE_ANSWER "bailey takes over\n"

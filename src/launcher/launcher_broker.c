@@ -1,10 +1,11 @@
 /*
- * launcher_broker.c - the broker as its launcher sees it: started, heard, answered, started again.
+ * launcher_broker.c - the broker as the launcher's child: started, its messages answered,
+ * restarted.
  *
- * The broker talks to clients, so it may be anybody's by now: it says numbers, and one that says
- * anything else is ended and started again. While answers wait for it to read, nothing more is read
- * from it; so what waits is bounded by the number of boxes. What it asks for is begun in its order
- * and answered as it is done.
+ * The broker talks to clients and may have been taken over: it may send only valid messages, and a
+ * broker that sends anything else is ended and started again. While answers wait to be read by it,
+ * nothing more is read from it, so the queue is bounded by the number of boxes. Its requests are
+ * begun in order and answered as they are done.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@
 
 #define PAUSE_FIRST_MS 20
 #define PAUSE_MAX_MS 1000
-#define GOOD_LIFE_MS 10000 /* one that lived so long is started again at once */
+#define GOOD_LIFE_MS 10000 /* a broker that lived this long is restarted at once */
 #define MESSAGES_PER_TURN 16
 
 static void on_control(struct loop_source *source, uint32_t events);
@@ -36,7 +37,7 @@ static void on_broker_end(struct loop_source *source, uint32_t events);
 
 /* ---- in the child ---- */
 
-/* What `bailey daemon status` shows and an operator may signal. */
+/* Writes the pids that `bailey daemon status` shows and an operator may signal. */
 static void tell_pids(const struct launcher *launcher)
 {
     char text[24] = "", pid_text[24];
@@ -75,7 +76,7 @@ static _Noreturn void broker_child(struct launcher *launcher, int control_fd)
     for (int i = 0; i < (int)launcher->plan->tcp_count; i++)
         moves[count++] = (struct fd_move){BROKER_TCP_FD + i, BROKER_TCP_FD + i};
     lseek(LAUNCHER_SETTINGS_FD, 0,
-          SEEK_SET); /* an earlier one has read it, through the same offset */
+          SEEK_SET); /* an earlier broker has read it, and they share the offset */
     r = setsid() < 0 ? -errno : 0;
     if (r == 0)
         r = hand_off_privileges(launcher->plan->broker_id, launcher->plan->clears_groups);
@@ -99,7 +100,7 @@ static void start_failed(struct launcher *launcher, const char *text)
     launcher_finish(launcher, 1);
 }
 
-/* Growing pauses, so that one that cannot live does not eat the machine. */
+/* With growing pauses, so that a broker that cannot start does not use up the CPU. */
 static void start_later(struct launcher *launcher, uint64_t now)
 {
     if (now - launcher->broker_started_ms >= GOOD_LIFE_MS)
@@ -168,7 +169,7 @@ static void hang_up(struct launcher *launcher)
     launcher->notes_end = &launcher->notes;
 }
 
-/* Its own process group goes too, should it have got any children. */
+/* Kills its process group too, in case that it has children. */
 void broker_kill(struct launcher *launcher)
 {
     int pid_fd = launcher->broker.fd;
@@ -207,7 +208,7 @@ static void on_broker_end(struct loop_source *source, uint32_t events)
 
     (void)events;
     if (!launcher->was_ready && launcher->control.fd >= 0)
-        on_control(&launcher->control, EPOLLIN); /* its last words may say why */
+        on_control(&launcher->control, EPOLLIN); /* its last messages may contain the reason */
     if (launcher->is_over)
         return;
     waitid(P_PID, (id_t)launcher->broker_pid, &info, WEXITED | WNOWAIT | WNOHANG);
@@ -227,7 +228,7 @@ static void on_broker_end(struct loop_source *source, uint32_t events)
     start_later(launcher, clock_now_ms());
 }
 
-/* Its end is seen in the loop, by its pidfd, and logged there. */
+/* Its end is handled and logged in the loop, by its pidfd. */
 static void broker_drop(struct launcher *launcher)
 {
     hang_up(launcher);
@@ -248,7 +249,7 @@ void broker_end(struct launcher *launcher)
 
 /* ---- messages ---- */
 
-/* Sends what waits, in order; reads requests only when nothing does. */
+/* Sends queued messages in order; reads requests only when none is queued. */
 static void flush(struct launcher *launcher)
 {
     while (launcher->notes) {
@@ -258,7 +259,7 @@ static void flush(struct launcher *launcher)
         if (r == 0)
             break;
         if (r < 0) {
-            hang_up(launcher); /* it is gone or going, which its pidfd says */
+            hang_up(launcher); /* it is gone or ending, which its pidfd reports */
             return;
         }
         launcher->notes = note->next;
@@ -315,11 +316,11 @@ static void ready(struct launcher *launcher)
     if (!launcher->was_ready)
         launcher_say(launcher, LAUNCHER_SAYS_READY, "");
     launcher->was_ready = true;
-    zygotes_start(launcher); /* not before: nobody waits for it */
+    zygotes_start(launcher); /* not before: no request needs them */
     upgrade_served(launcher);
 }
 
-/* What is there of the old one lives on; what is prewarmed is made of the new one. */
+/* Existing zygotes and boxes of the old layer stay; prewarmed ones are made for the new one. */
 static void set_default(struct launcher *launcher, const char *layer)
 {
     char before[HASH_TEXT_MAX];
@@ -333,7 +334,7 @@ static void set_default(struct launcher *launcher, const char *layer)
         zygotes_renew(launcher, before, layer);
 }
 
-/* What concerns kernels and layers. */
+/* Requests about kernels and layers. */
 static bool answer_warm(struct launcher *launcher, const struct launcher_message *message)
 {
     switch (message->type) {
@@ -361,11 +362,11 @@ static bool answer_warm(struct launcher *launcher, const struct launcher_message
     }
 }
 
-/* False: that was nothing a broker says. */
+/* False: not a message of a broker. */
 static bool answer(struct launcher *launcher, const struct launcher_message *message)
 {
     if (message->type == LAUNCHER_FAILED) {
-        if (launcher->was_ready) { /* a later one; its end comes */
+        if (launcher->was_ready) { /* a restarted broker failed; its end follows */
             log_error("the broker could not start: %s", message->failed.text);
             return true;
         }
@@ -377,7 +378,7 @@ static bool answer(struct launcher *launcher, const struct launcher_message *mes
         if (launcher->has_said_hello || message->number != LAUNCHER_VERSION)
             return false;
         launcher->has_said_hello = true;
-        /* Each box is shown once: what the one before asked for has to stand, or to have failed. */
+        /* Each box is listed once: requests of the earlier broker must be done first. */
         launcher->greets_later = bringups_of_others(launcher);
         if (!launcher->greets_later)
             broker_greet(launcher);
@@ -402,13 +403,13 @@ static bool answer(struct launcher *launcher, const struct launcher_message *mes
         launcher_finish(launcher, 0);
         return true;
     case LAUNCHER_SETTINGS:
-        return true; /* kept by on_control() */
+        return true; /* stored by on_control() */
     default:
         return answer_warm(launcher, message);
     }
 }
 
-/* Nobody reads it here; that it can be read, and does not change any more, is all that counts. */
+/* The launcher does not parse it; it only checks that it is readable and sealed. */
 static void keep_settings(int fd)
 {
     static const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;

@@ -1,10 +1,10 @@
 /*
- * launcher_plan.h - what the supervisor hands to the launcher: the plan, descriptors by number, and
- * the words that the two exchange. For supervisor/ and launcher/ only.
+ * launcher_plan.h - what the supervisor passes to the launcher: the plan, descriptors by number,
+ * and the messages between the two. For supervisor/ and launcher/ only.
  *
- * The launcher executes itself inside its namespaces. What it knows comes from the plan (a sealed
- * memfd, written and read by the same program) and from descriptors by number. Its environment is
- * the broker's.
+ * The launcher executes itself inside its namespaces. All its information comes from the plan (a
+ * sealed memfd, written and read by the same program) and from descriptors by number. Its
+ * environment is the broker's.
  *
  * Runs in: launcher
  */
@@ -28,7 +28,7 @@
 #define LAUNCH_FILES_MAX 32
 #define LAUNCHER_FOLDER_COUNT 8
 
-/* Some of STATE_FOLDERS, by their place in it. */
+/* Indexes of some of STATE_FOLDERS. */
 enum state_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 
 /* Descriptors of the launcher, by number; those of BROKER_DATASET_FD and BROKER_TCP_FD too. */
@@ -37,44 +37,45 @@ enum state_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 #define LAUNCHER_PROGRAM_FD 5
 #define LAUNCHER_LISTEN_FD 6
 #define LAUNCHER_SETTINGS_FD 7
-#define LAUNCHER_OUTER_PROC_FD                                           \
-    8 /* the /proc outside: "self" in it is a number that the user knows \
-       */
+/* /proc of the host: "self" in it is the pid that the user sees */
+#define LAUNCHER_OUTER_PROC_FD 8
 
-#define LAUNCHER_EGRESS_FD 9     /* to the egress proxy, or who waits for its work */
+#define LAUNCHER_EGRESS_FD 9 /* to the egress proxy, or to the process that waits to become it */
 #define LAUNCHER_INSTALLER_FD 10 /* a sealed memfd: installer.c */
-#define LAUNCHER_SELF_FD 11      /* the sealed copy of `bailey` that is executed here */
-#define LAUNCHER_HANDOVER_FD 12  /* handover.h; /dev/null after a start from nothing */
-#define LAUNCHER_PROVIDER_HOST_FD \
-    13 /* + index: the rendezvous socket with a provider host; or /dev/null */
+#define LAUNCHER_SELF_FD 11      /* the sealed copy of `bailey` that runs here */
+#define LAUNCHER_HANDOVER_FD 12  /* handover.h; /dev/null after a normal start */
+/* + index: the rendezvous socket of a provider host; or /dev/null */
+#define LAUNCHER_PROVIDER_HOST_FD 13
 #define LAUNCHER_LAST_FD (LAUNCHER_PROVIDER_HOST_FD + LAUNCHER_HOSTS_MAX - 1)
 
 /* First byte of a message between supervisor and launcher; both trust each other. */
 #define LAUNCHER_SAYS_GO 'g'       /* supervisor: the id maps are written */
-#define LAUNCHER_SAYS_STOP 's'     /* supervisor: SIGTERM, SIGINT or SIGHUP came */
-#define LAUNCHER_SAYS_PING 'p'     /* supervisor, and the launcher's answer: its loop turns */
-#define LAUNCHER_SAYS_UPGRADE 'u'  /* supervisor: two sealed programs come along */
+#define LAUNCHER_SAYS_STOP 's'     /* supervisor: SIGTERM, SIGINT or SIGHUP arrived */
+#define LAUNCHER_SAYS_PING 'p'     /* supervisor, and the launcher's answer: its loop works */
+#define LAUNCHER_SAYS_UPGRADE 'u'  /* supervisor: with two sealed programs */
 #define LAUNCHER_SAYS_READY 'r'    /* launcher: the broker serves */
-#define LAUNCHER_SAYS_FAILED 'f'   /* launcher: with the text of why it could not be started */
-#define LAUNCHER_SAYS_REFUSED 'n'  /* launcher: the same, and the kernel does not let us */
-#define LAUNCHER_SAYS_UPGRADED 'U' /* launcher: with the version that serves now */
-#define LAUNCHER_SAYS_KEPT 'k'     /* launcher: with why there was no upgrade */
+#define LAUNCHER_SAYS_FAILED 'f'   /* launcher: it could not be started, with the reason as text */
+#define LAUNCHER_SAYS_REFUSED 'n'  /* launcher: the same, because the kernel refuses it */
+#define LAUNCHER_SAYS_UPGRADED 'U' /* launcher: with the version that runs now */
+#define LAUNCHER_SAYS_KEPT 'k'     /* launcher: no upgrade, with the reason */
 
-/* Ids inside: the launcher is 0, the broker this or 0 too, boxes have pairs (boxes/launch.h). */
+/*
+ * Ids inside: the launcher is 0, the broker this one or also 0, boxes have pairs (boxes/launch.h).
+ */
 #define LAUNCHER_BROKER_ID 1
-#define LAUNCHER_EGRESS_ID 2 /* of the egress proxy, which is outside */
+#define LAUNCHER_EGRESS_ID 2 /* of the egress proxy, which runs outside */
 
-/* Also read by a later program that takes over: fields are only ever added at its end. */
+/* Also read by a later program that takes over: fields are only added at its end. */
 struct launcher_plan {
     char magic[16];
     uint32_t broker_id;
-    uint32_t launcher_pid; /* as it is known outside */
+    uint32_t launcher_pid; /* as seen on the host */
     uint32_t pair_count;   /* 0: there is one id only, and boxes share it */
     bool clears_groups;    /* setgroups(2) is allowed */
     struct cgroup_site site;
-    char state[PATH_MAX];  /* where the launcher finds the state folders */
+    char state[PATH_MAX];  /* path of the state folder for the launcher */
     char root[PATH_MAX];   /* empty: the host's /usr */
-    char python[PATH_MAX]; /* the default interpreter, as a path in a box; empty: there is none */
+    char python[PATH_MAX]; /* the default interpreter, as a path in a box; empty: none */
     uint32_t pool_size, pool_memory_mib; /* SANDBOX_POOL_SIZE and _MEMORY; size 0: no pool */
     bool has_zygotes;                    /* SANDBOX_WARM */
     uint32_t log_level;                  /* BAILEY_LOG */
@@ -90,7 +91,7 @@ struct launcher_plan {
     uint32_t wheel_count;
     bool has_egress;
     uint32_t stop_grace_ms;
-    /* What the configuration allows a box at most, and at least; 0: nothing was said. */
+    /* The limits of a box in the configuration, maximum and minimum; 0: not set. */
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
     uint32_t minimum;
@@ -105,11 +106,10 @@ extern const char *const state_folders[LAUNCHER_FOLDER_COUNT]; /* STATE_FOLDERS 
 /* The two programs of an upgrade, in the order they are sent. */
 enum { UPGRADE_SELF, UPGRADE_ENGINE, _UPGRADE_PROGRAM_MAX };
 
-/* Of a folder below layers/ while an installer fills it. */
+/* Prefix of a folder below layers/ while an installer fills it. */
 #define STAGING_PREFIX ".build-"
 
-/* Pip's settings of the host, as installer.c reads them. Behind it the texts, one after the other.
- */
+/* Pip's settings of the host, as installer.c reads them. The texts follow, one after the other. */
 struct installer_head {
     uint32_t count;
     struct {

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/folder.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "launcher/launcher_private.h"
@@ -116,14 +117,11 @@ static void on_job_end(struct loop_source *source, uint32_t events)
 {
     struct layer_commit_job *job = (struct layer_commit_job *)source; /* its first member */
     struct launcher *launcher = job->launcher;
-    struct layer_commit_job **at = &launcher->layer_commits;
 
     (void)events;
     while (waitpid(job->pid, NULL, __WALL) < 0 && errno == EINTR)
         ; /* it has ended: the descriptor says so */
-    while (*at != job)
-        at = &(*at)->next;
-    *at = job->next;
+    LIST_UNLINK(launcher->layer_commits, job);
     if (!job->is_discard && job->generation == launcher->generation)
         tell(job); /* a broker that started meanwhile has requested nothing */
     job_free(job);
@@ -234,14 +232,11 @@ void layer_commit_sweep(struct launcher *launcher)
 {
     struct layer_commit_job job = {.is_discard = true,
                                    .folder_fd = launcher->folder_fd[FOLDER_LAYERS]};
-    int copy = openat(job.folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = folder_list(job.folder_fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&copy);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (str_starts(entry->d_name, STAGING_PREFIX) &&
             str_copy(job.name, sizeof(job.name), entry->d_name))

@@ -117,17 +117,15 @@ static bool has_record(int dir_fd, const char *package, const char *name)
 /* pip writes down what it unpacks; a file that is in no list was made by somebody else. */
 static bool is_recorded(int dir_fd, const char *name)
 {
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(dir_fd, ".");
     struct dirent *entry;
     bool is_there = false;
 
-    if (!folder) {
-        fd_closep(&fd);
+    if (!folder)
         return false;
-    }
     while (!is_there && (entry = readdir(folder)))
-        is_there = str_ends(entry->d_name, ".dist-info") && has_record(fd, entry->d_name, name);
+        is_there =
+            str_ends(entry->d_name, ".dist-info") && has_record(dirfd(folder), entry->d_name, name);
     closedir(folder);
     return is_there;
 }

@@ -5,8 +5,7 @@
  * its number is reported when it is taken. Then it belongs to its owner for good and ends with it.
  * Another one is begun only when the loop has nothing else to do and nothing else is being made, so
  * a request waits at most for one beginning. And it is begun when a box has ended, or a moment
- * after the last request: in between, the run that got the box would wait for its end because of
- * us.
+ * after the last request: in between, making a box would delay the run that got the last one.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -117,7 +116,7 @@ static void take_off(struct pool_bucket *bucket, struct managed_box *box)
     bucket->idle_count--;
 }
 
-/* ---- taken ---- */
+/* ---- taking a box ---- */
 
 static void hand_over(struct launcher *launcher, struct managed_box *box,
                       const struct launcher_make *make)
@@ -170,12 +169,12 @@ struct managed_box *pool_take(struct launcher *launcher, const struct launcher_m
             hand_over(launcher, box, make);
             return box;
         }
-        sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL); /* its session is made another */
+        sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL); /* its session gets another box */
     }
     return take_bringup(launcher, bucket, make);
 }
 
-/* ---- changed ---- */
+/* ---- changes of layers ---- */
 
 static void drop_all(struct pool_bucket *bucket)
 {
@@ -229,7 +228,7 @@ void pool_renew(struct launcher *launcher, const char *from, const char *to)
     pool_wake(launcher);
 }
 
-/* ---- made ---- */
+/* ---- making boxes ---- */
 
 static void begin(struct launcher *launcher, struct pool_bucket *bucket)
 {
@@ -281,7 +280,7 @@ void pool_lost(struct launcher *launcher, struct managed_box *box)
     pool_wake(launcher);
 }
 
-/* ---- looked after ---- */
+/* ---- periodic work ---- */
 
 /* Memory that an idle box uses: read once, when it has become idle. */
 static void measure(struct pool_bucket *bucket, uint64_t now)
@@ -327,7 +326,7 @@ static bool is_served(struct launcher *launcher, const struct pool_bucket *bucke
     return bucket->shape.tier == TIER_NONE || zygotes_serving(launcher, &bucket->shape) != 0;
 }
 
-/* The bucket that lacks most and can be given something now. */
+/* The bucket that lacks most and can get a box now. */
 static struct pool_bucket *needy(struct launcher *launcher, uint64_t now)
 {
     struct pool_bucket *found = NULL;
@@ -388,11 +387,11 @@ static void let_go(struct launcher *launcher, bool is_tight, uint64_t now)
             continue;
         take_off(bucket, box);
         sys_pidfd_send_signal(box->launched.pid_fd, SIGKILL);
-        return; /* its end wakes us */
+        return; /* its end wakes the loop */
     }
 }
 
-/* When to look again although nothing happened: something failed, is measured, or gets old. */
+/* When to look again without an event: something failed, must be measured, or gets old. */
 static uint64_t next_look(struct launcher *launcher, uint64_t now)
 {
     uint64_t wait = 0;
@@ -420,7 +419,7 @@ void pool_tick(struct launcher *launcher)
     launcher->pool.is_due = false;
     launcher->pool.at_ms = 0;
     if (!is_on(launcher) || launcher->bringups)
-        return; /* a box that is being made wakes us when it is ready */
+        return; /* a box that is being made wakes the loop when it is ready */
     set_targets(launcher, now);
     bucket = needy(launcher, now);
     if (bucket && box_total(launcher) < launcher->plan->pool_size)

@@ -18,14 +18,14 @@
 #include "base/limits.h"
 #include "launcher/protocol.h"
 
-#define POOL_WINDOW_MS 1000      /* takes within it count together */
+#define POOL_WINDOW_MS 1000      /* takes within this time count together */
 #define POOL_HALF_LIFE_MS 10000  /* a peak counts half after this long */
 #define POOL_SURPLUS_MS 60000    /* an idle box that is not needed any more is kept this long */
 #define POOL_RETRY_MS 1000       /* after something failed */
-#define POOL_HOLD_MS 3           /* after one was asked for: its run has the machine to itself */
-#define POOL_BOX_GUESS (4 * MIB) /* before one was measured */
+#define POOL_HOLD_MS 3           /* after a request: leaves the CPU to its run */
+#define POOL_BOX_GUESS (4 * MIB) /* until one was measured */
 
-/* May a box that was made as `made` be used for the request `asked`? */
+/* Whether a box that was made for `made` fits the request `asked`. */
 bool pool_is_same(const struct launcher_make *made, const struct launcher_make *asked);
 
 /* A maximum of takes in a window, which decays. */
@@ -42,12 +42,12 @@ struct pool_wish {
     uint32_t demand_milli;
     uint32_t least;     /* also without any demand */
     uint64_t box_bytes; /* measured; 0: not yet */
-    uint32_t target;    /* the answer */
+    uint32_t target;    /* the result */
 };
-/* Each that is asked for gets one; of what is left the greatest demand is served first. */
+/* Each bucket with demand gets one; the rest goes to the greatest demand first. */
 void pool_targets(struct pool_wish *wishes, size_t count, uint32_t size, uint64_t memory_bytes);
 
-/* ---- the launcher's ---- */
+/* ---- state in the launcher ---- */
 struct managed_box;
 struct pool_bucket {
     bool is_used;
@@ -59,14 +59,14 @@ struct pool_bucket {
     struct managed_box *boxes; /* the newest first */
     uint32_t idle_count, bringup_count;
     uint64_t box_bytes;   /* of an idle one */
-    uint64_t retry_at_ms; /* not before */
+    uint64_t retry_at_ms; /* no attempt before this time */
 };
 struct pool {
     struct pool_bucket buckets[LIMIT_POOL_BUCKETS];
     uint32_t next_folder;
     bool is_due;      /* something changed since the last look */
-    uint64_t hold_ms; /* not before */
-    uint64_t at_ms;   /* the next look, whatever happens; 0: none */
+    uint64_t hold_ms; /* no box is made before this time */
+    uint64_t at_ms;   /* the next look without an event; 0: none */
 };
 
 #endif

@@ -4,7 +4,7 @@
  * folder.
  *
  * The broker owns these folders, so they are untrusted: names are opened without following links,
- * and a folder that cannot be renamed makes the box useless, nothing more.
+ * and a folder that cannot be renamed only makes the box unusable.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 #include "launcher/launcher_private.h"
 
@@ -70,19 +71,16 @@ int pool_folder_make(struct launcher *launcher, const struct launcher_make *make
     return r;
 }
 
-/* What the session was given before it had a box. */
+/* Moves files that the session got before it had a box. */
 static int move_files(int fd, const char *key, const char *name)
 {
-    int from_fd = openat(fd, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = folder_list(fd, key);
     CLEANUP(fd_closep)
     int to_fd = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *folder = from_fd < 0 ? NULL : fdopendir(from_fd);
     struct dirent *entry;
     unsigned count = 0;
     int r = 0;
 
-    if (!folder)
-        fd_closep(&from_fd);
     if (!folder || to_fd < 0)
         r = -errno;
     while (r == 0 && (entry = readdir(folder))) {
@@ -90,7 +88,7 @@ static int move_files(int fd, const char *key, const char *name)
             continue;
         if (++count > LIMIT_MOVED_DATASETS)
             r = -E2BIG;
-        else if (renameat(from_fd, entry->d_name, to_fd, entry->d_name) < 0)
+        else if (renameat(dirfd(folder), entry->d_name, to_fd, entry->d_name) < 0)
             r = -errno;
     }
     if (folder)
@@ -98,7 +96,7 @@ static int move_files(int fd, const char *key, const char *name)
     return r;
 }
 
-/* The other folder of that name is usually empty, and then rename(2) replaces it. */
+/* The session's own folder is usually empty, and then rename(2) replaces it. */
 static int give_one(struct launcher *launcher, int place, const char *name, const char *key)
 {
     int fd = launcher->folder_fd[place];
@@ -117,7 +115,7 @@ static int give_one(struct launcher *launcher, int place, const char *name, cons
     return -ENOTEMPTY;
 }
 
-/* Moves back what was moved, should it go wrong halfway: the box made instead needs it. */
+/* Moves folders back if a later step fails: the box made instead needs them. */
 int pool_folder_give(struct launcher *launcher, const struct managed_box *box, const char *key)
 {
     char name[ID_MAX];
@@ -150,17 +148,14 @@ void pool_folder_remove(struct launcher *launcher, const struct managed_box *box
 
 static void sweep(int folder_fd)
 {
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(folder_fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&fd);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (str_starts(entry->d_name, PREFIX))
-            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+            unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
     }
     closedir(folder);
 }

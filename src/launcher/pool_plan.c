@@ -1,4 +1,4 @@
-/* pool_plan.c - how many boxes are prewarmed, and for whom: arithmetic only; see pool.h. */
+/* pool_plan.c - computes how many boxes of each bucket are prewarmed; see pool.h. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "boxes/boxes.h"
@@ -15,7 +15,7 @@ bool pool_is_same(const struct launcher_make *made, const struct launcher_make *
            asked->staging == STAGING_NONE;
 }
 
-/* Halved for each half-life, a straight line in between. */
+/* Halved for each half-life, linear in between. */
 static uint32_t decayed(uint32_t milli, uint64_t age_ms)
 {
     uint64_t halvings = age_ms / POOL_HALF_LIFE_MS, rest = age_ms % POOL_HALF_LIFE_MS;
@@ -60,7 +60,7 @@ static struct pool_wish *greatest_left(struct pool_wish *wishes, size_t count, c
     return found;
 }
 
-/* At most `most` more of what it lacks, as far as slots and memory allow. */
+/* Gives at most `most` more of what it lacks, as far as slots and memory allow. */
 static void give(struct pool_wish *wish, uint32_t wanted, uint32_t most, uint32_t *size,
                  uint64_t *memory_bytes)
 {

@@ -1,11 +1,11 @@
 /*
- * provider_host.c - the launcher's side of the provider hosts: it only brings broker and provider
- * hosts together.
+ * provider_host.c - the launcher's side of the provider hosts: it only connects broker and provider
+ * hosts.
  *
- * For each broker, and again when a provider host was started anew, a pair of sockets is made: one
+ * For each broker, and again when a provider host was restarted, it makes a pair of sockets: one
  * end goes to the provider host over its rendezvous socket, the other to the broker
- * (LAUNCHER_PROVIDER_HOST) with the provider's name. Nothing of what they say to each other comes
- * by here, and a provider host is believed nothing but that it lives.
+ * (LAUNCHER_PROVIDER_HOST) with the provider's name. Their messages do not pass through the
+ * launcher, which trusts a provider host for nothing but being alive.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static void hang_up(struct provider_host *host)
 
     log_warning("the keeper of the provider host '%s' ended, continuing without it", name_of(host));
     loop_remove(&host->launcher->loop, &host->source);
-    /* The number stays taken: a program that takes over looks there. */
+    /* The number stays in use: a program that takes over looks there. */
     if (null_fd < 0 || dup3(null_fd, fd_of(host), O_CLOEXEC) < 0)
         shutdown(fd_of(host), SHUT_RDWR);
 }
@@ -56,8 +56,8 @@ static void offer(struct provider_host *host)
                     name_of(host));
         return;
     }
-    /* Without room there the provider host does not read: its end is closed, and the broker sees
-     * that. */
+    /* If the socket is full the provider host does not read: its end is closed, and the broker
+     * sees that. */
     if (packet_offer(fd_of(host), &word, 1, pair[1]) <= 0)
         log_warning("the provider host '%s' does not answer, continuing without it", name_of(host));
     close(pair[1]);
@@ -70,7 +70,7 @@ void provider_hosts_offer(struct launcher *launcher)
         offer(&launcher->hosts[i]);
 }
 
-/* A byte: it was started again, and knows no broker. */
+/* A byte: it was restarted, and has no broker yet. */
 static void on_provider_host(struct loop_source *source, uint32_t events)
 {
     struct provider_host *host = CONTAINER_OF(source, struct provider_host, source);

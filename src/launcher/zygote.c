@@ -1,8 +1,8 @@
 /*
- * zygote.c - the zygotes that the launcher keeps: started, ready, replaced, retired; see zygotes.h.
+ * zygote.c - the zygotes of the launcher: started, ready, replaced, retired; see zygotes.h.
  *
- * Nothing here is needed: a kernel can always be started cold. So nothing here waits, and whatever
- * goes wrong is tried again after a growing pause.
+ * Zygotes are optional: a kernel can always be started cold. So nothing here blocks, and failures
+ * are retried after a growing pause.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "launcher/zygotes.h"
@@ -27,13 +28,14 @@
 #define PAUSE_FIRST_MS 200
 #define PAUSE_MAX_MS 60000
 #define GOOD_LIFE_MS 10000
-#define FORKS_MAX 10000 /* then its hash seed and its layout are known well enough */
+#define FORKS_MAX 10000 /* then a guest could have learned its hash seed and memory layout */
 #define WORDS_PER_TURN 64
-#define WORDS_FREE \
-    1024 /* and as many for each fork: it says three, and one for a child that is none */
+/* Messages a zygote may send; WORDS_PER_FORK more per fork: it sends three, and one for a child
+ * that is not a kernel. */
+#define WORDS_FREE 1024
 #define WORDS_PER_FORK 8
 #define SAID_AT_ONCE 1024
-#define SAID_MAX (16 * 1024) /* of one process; then nobody listens */
+#define SAID_MAX (16 * 1024) /* output of one process; more is not read */
 
 static void on_control(struct loop_source *source, uint32_t events);
 static void on_end(struct loop_source *source, uint32_t events);
@@ -90,7 +92,7 @@ static void start(struct zygote *zygote)
 
 static void retire(struct zygote *zygote);
 
-/* Room for one more: the one that was not used for the longest time goes. */
+/* Makes room for one more: ends the one that was unused for the longest time. */
 static bool make_room(struct launcher *launcher)
 {
     struct zygote *oldest = NULL;
@@ -105,7 +107,7 @@ static bool make_room(struct launcher *launcher)
         return true;
     if (oldest)
         retire(oldest);
-    return false; /* the next who asks finds it gone */
+    return false; /* the next request finds it gone */
 }
 
 static void add(struct launcher *launcher, const char *tenant, const char *layer, uint8_t tier)
@@ -138,11 +140,7 @@ static void add(struct launcher *launcher, const char *tenant, const char *layer
 
 static void drop(struct zygote *zygote)
 {
-    struct zygote **at = &zygote->launcher->zygotes;
-
-    while (*at != zygote)
-        at = &(*at)->next;
-    *at = zygote->next;
+    LIST_UNLINK(zygote->launcher->zygotes, zygote);
     zygote_owner_give(zygote->owner);
     free(zygote);
 }
@@ -157,7 +155,7 @@ static void unwatch(struct zygote *zygote, struct loop_source *source)
     source->fd = -1;
 }
 
-/* It goes when nothing is left to reap. */
+/* It ends when it has no kernels to reap. */
 static void retire(struct zygote *zygote)
 {
     if (zygote->state == ZYGOTE_IS_WAITING) {
@@ -169,7 +167,7 @@ static void retire(struct zygote *zygote)
         kill(zygote->pid, SIGKILL);
 }
 
-/* What packages print while they are imported, a line each, and not without end. */
+/* Logs what packages print while they are imported, one line each, up to a limit. */
 static void on_said(struct loop_source *source, uint32_t events)
 {
     struct zygote *zygote = CONTAINER_OF(source, struct zygote, said);
@@ -202,19 +200,19 @@ static bool is_readable(int fd)
 static int hear(struct zygote *zygote);
 
 /*
- * A process that has not joined its box yet is of the zygote's own process group, and goes with it;
- * those that have are ours from now on.
+ * A process that has not joined its box yet is in the zygote's process group and is killed with it;
+ * those that have joined become the launcher's own children.
  */
 static void reap(struct zygote *zygote, int *ret_status)
 {
     pid_t pid = zygote->pid;
 
-    kill(pid, SIGKILL); /* it may not be its group's leader yet */
+    kill(pid, SIGKILL); /* it may not lead its own group yet */
     kill(-pid, SIGKILL);
     while (waitpid(pid, ret_status, __WALL) < 0 && errno == EINTR)
         ;
     zygote->pid = 0;
-    /* Its last words, and those of kernels that had just joined. */
+    /* Its last messages, and those of kernels that had just joined. */
     for (int i = 0; i < WORDS_FREE && zygote->control.fd >= 0 && hear(zygote) > 0; i++)
         ;
     while (zygote->said.fd >= 0 && is_readable(zygote->said.fd))
@@ -245,9 +243,9 @@ static void on_end(struct loop_source *source, uint32_t events)
     start_later(zygote);
 }
 
-/* ---- heard ---- */
+/* ---- messages ---- */
 
-/* Its successor is there: an older one of the same kind forks no more. */
+/* Its successor is ready: an older zygote of the same kind forks no more. */
 static void ready(struct zygote *zygote)
 {
     struct zygote *next;
@@ -265,7 +263,7 @@ static void ready(struct zygote *zygote)
     pool_wake(zygote->launcher);
 }
 
-/* 1: a word; 0: none for now; -1: something that is no word, or never again one. */
+/* 1: a message; 0: none for now; -1: an invalid message, or the end. */
 static int hear(struct zygote *zygote)
 {
     struct zygote_word word;
@@ -306,11 +304,11 @@ static void on_control(struct loop_source *source, uint32_t events)
         zygote->words += heard != 0;
     }
     if (heard <= 0 && events & (EPOLLHUP | EPOLLERR)) {
-        unwatch(zygote, source); /* its pidfd says the rest */
+        unwatch(zygote, source); /* its pidfd reports the rest */
         return;
     }
     if (zygote->words > WORDS_FREE + WORDS_PER_FORK * (uint64_t)zygote->forks) {
-        log_warning("a zygote (tier %u) talks too much, ending it", zygote->tier);
+        log_warning("a zygote (tier %u) sends too many messages, ending it", zygote->tier);
         unwatch(zygote, &zygote->control);
         kill(zygote->pid, SIGKILL);
         return;
@@ -319,7 +317,7 @@ static void on_control(struct loop_source *source, uint32_t events)
         kill(zygote->pid, SIGKILL);
 }
 
-/* ---- asked ---- */
+/* ---- requests ---- */
 
 void zygotes_start(struct launcher *launcher)
 {
@@ -329,7 +327,9 @@ void zygotes_start(struct launcher *launcher)
         add(launcher, launcher->layer[0] ? LAUNCHER_TENANT_LOCAL : "", launcher->layer, 0);
 }
 
-/* Must: come before the boxes' ends are waited for, which needs that all kernels are reaped. */
+/*
+ * Must be called before the boxes' ends are waited for, which requires that all kernels are reaped.
+ */
 void zygotes_end(struct launcher *launcher)
 {
     zygotes_leave(launcher);
@@ -359,7 +359,7 @@ int zygotes_kernel(struct launcher *launcher, struct managed_box *box, uint32_t 
         return -EOPNOTSUPP;
     if (!layer[0] && !launcher->plan->python[0])
         return -ENOENT;
-    if (!box->owner) /* nobody but the launcher may enter it */
+    if (!box->owner) /* only the launcher may enter it */
         return -EOPNOTSUPP;
     for (struct zygote *zygote = launcher->zygotes; zygote; zygote = zygote->next) {
         if (zygote->owner != box->owner || zygote->tier != tier ||
@@ -419,15 +419,16 @@ void zygotes_forget(struct launcher *launcher, const char *layer)
         if (zygote->state == ZYGOTE_IS_RETIRED || !str_equal(zygote->owner->layer, layer))
             continue;
         if (zygote->state == ZYGOTE_IS_STARTING)
-            kill(zygote->pid, SIGKILL); /* else it would import first, from a folder that goes */
+            kill(zygote->pid,
+                 SIGKILL); /* else it would import first, from a folder that is being removed */
         retire(zygote);
     }
 }
 
 /*
- * Since Linux forks in milliseconds, one that does not answer is stuck: it goes, and starts anew.
- * One that has forked is not: a guest may stop whoever joins its box, and loses that process alone.
- * One that only says so is.
+ * A fork takes milliseconds, so a zygote that does not answer is stuck: it is killed and restarted.
+ * One that has forked is not stuck: a guest may stop a process that joins its box, and loses only
+ * that process. One that only claims to have forked is stuck.
  */
 static void end_stuck(struct launcher *launcher, uint64_t now_ms)
 {
@@ -481,7 +482,7 @@ uint64_t zygotes_deadline(const struct launcher *launcher)
     return first;
 }
 
-/* What would be free if it went: nobody else's, in bytes; 0: not to be known. */
+/* Memory that its end would free, not shared with other processes, in bytes; 0: unknown. */
 static uint64_t private_bytes(const struct zygote *zygote)
 {
     char path[64], text[2048];

@@ -1,14 +1,14 @@
 /*
- * zygote_kernel.c - kernels that come from zygotes: asked for, given to the box's warden, waited
- * for.
+ * zygote_kernel.c - kernels (interpreters) forked by zygotes: requested, given to the box's warden,
+ * waited for.
  *
- * A kernel waits in one list from its request until it says that it has joined its box; from then
- * on it is found by its pid, as the words of its end have it. That pid comes from the kernel (the
- * one of the machine), not from the process.
+ * A kernel is in one list from its request until it reports that it has joined its box; from then
+ * on it is found by its pid, which messages about its end contain. That pid comes from the Linux
+ * kernel, not from the process.
  *
- * What a zygote says may be a lie: package code has run in it. So a word concerns kernels that this
- * very zygote was asked for and no others, and a process is signalled by us only when it is our own
- * child, or the zygote's by the kernel's word.
+ * Messages of a zygote may be lies: package code has run in it. So a message can concern only
+ * kernels that were requested from this zygote, and the launcher signals a process only if it is
+ * its own child, or the zygote's child according to the Linux kernel.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static struct zygote_kernel **bucket_of(struct launcher *launcher, pid_t pid)
     return &launcher->kernels[(uint32_t)pid % LAUNCHER_BUCKETS];
 }
 
-/* Of those that this zygote was asked for. */
+/* Among those requested from this zygote. */
 static struct zygote_kernel **find_serial(struct zygote *zygote, uint32_t serial)
 {
     struct zygote_kernel **at = &zygote->launcher->asked_kernels;
@@ -54,7 +54,7 @@ static struct zygote_kernel **find_serial(struct zygote *zygote, uint32_t serial
     return at;
 }
 
-/* Of this zygote's; NULL: of those that are our own children. */
+/* Among this zygote's; NULL: among the launcher's own children. */
 static struct zygote_kernel **find_pid(struct launcher *launcher, const struct zygote *zygote,
                                        pid_t pid)
 {
@@ -94,7 +94,7 @@ static void forget(struct zygote_kernel **at)
     free(kernel);
 }
 
-/* ---- asked for ---- */
+/* ---- requests ---- */
 
 struct ends {
     int ours[3], theirs[3]; /* socket, standard output, error */
@@ -125,10 +125,10 @@ static int open_ends(struct ends *ends)
     return 0;
 }
 
-/* The limits that the warden gives its own guests. */
+/* The limits that the warden sets for its own guests. */
 static void choose_limits(const struct managed_box *box, struct zygote_request *request)
 {
-    struct plan_builder scratch; /* its plan and limits only */
+    struct plan_builder scratch; /* only its plan and limits are used */
     const struct launched *launched = &box->launched;
     struct launch_spec spec = {.memory_bytes = box->facts.memory_bytes,
                                .disk_bytes = box->facts.disk_bytes,
@@ -161,15 +161,15 @@ static int send_request(struct zygote *zygote, struct zygote_request *request,
 }
 
 /*
- * The box's namespaces, which the zygote may enter as their owner, and nothing else of the box's: a
- * pidfd of the warden would need rights over the warden.
+ * The box's namespaces, which the zygote may enter as their owner, and no other access to the box:
+ * a pidfd of the warden would need rights over the warden.
  */
 static int open_namespaces(const struct managed_box *box, int fds[_ZYGOTE_FD_MAX])
 {
     static const struct {
         unsigned long request;
         const char *name;
-        uint32_t layer; /* the box may lack it; 0: it has it */
+        uint32_t layer; /* the box may lack this layer; 0: it always has it */
     } kinds[] = {
         [ZYGOTE_FD_USER] = {PIDFD_GET_USER_NAMESPACE, "user", 0},
         [ZYGOTE_FD_PID] = {PIDFD_GET_PID_NAMESPACE, "pid", 0},
@@ -200,7 +200,7 @@ static int open_namespaces(const struct managed_box *box, int fds[_ZYGOTE_FD_MAX
     return 0;
 }
 
-/* v1 lets those in whose id opened the file; v2 those who could have opened it themselves. */
+/* v1 checks the id that opened the file; v2 whether the writer could have opened it itself. */
 static int become_owner(const struct cgroup *group, void *ctx)
 {
     const struct zygote_owner *owner = ctx;
@@ -256,7 +256,7 @@ int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel_i
 
     if (!kernel)
         return -ENOMEM;
-    /* A box that restricts its guests must be able to restrict this one. */
+    /* A box that restricts its guests by Landlock must be able to restrict this one. */
     if (box->launched.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK) &&
         box->launched.ruleset_fd < 0)
         return -EOPNOTSUPP;
@@ -282,7 +282,7 @@ int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel_i
     return 0;
 }
 
-/* ---- whose a process is ---- */
+/* ---- the owner of a process ---- */
 
 static pid_t parent_of(pid_t pid)
 {
@@ -297,8 +297,7 @@ static pid_t parent_of(pid_t pid)
     return behind && sscanf(behind, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
 }
 
-/* The same by its pidfd, since Linux 6.13: one call, and no number that could be another's by now.
- */
+/* The same by its pidfd, since Linux 6.13: one call, and no pid that could have been reused. */
 static pid_t parent_by_fd(pid_t pid, int pid_fd)
 {
     struct {
@@ -313,8 +312,8 @@ static pid_t parent_by_fd(pid_t pid, int pid_fd)
 }
 
 /*
- * By the kernel's word: its parent is the zygote, or the vfork child of the zygote that has just
- * made it. The zygote lives, or its number would not be its own.
+ * According to the Linux kernel: its parent is the zygote, or the vfork child of the zygote that
+ * has just forked it. The zygote is alive, so its pid was not reused.
  */
 static bool is_zygotes(const struct zygote *zygote, pid_t pid, int pid_fd)
 {
@@ -327,7 +326,7 @@ static bool is_zygotes(const struct zygote *zygote, pid_t pid, int pid_fd)
            sys_pidfd_send_signal(pid_fd, 0) == 0; /* it was still that process */
 }
 
-/* Our own child, living or not: then its number is nobody else's. */
+/* The launcher's own child, alive or not: then its pid cannot have been reused. */
 static bool is_ours(int pid_fd)
 {
     siginfo_t info = {0};
@@ -336,7 +335,7 @@ static bool is_ours(int pid_fd)
            waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
-/* Whether two processes are in one user namespace; 0 is nobody. */
+/* Whether two processes are in the same user namespace; pid 0 never is. */
 static bool is_in_one(pid_t one, pid_t other)
 {
     char paths[2][64], links[2][64] = {"", ""};
@@ -351,8 +350,8 @@ static bool is_in_one(pid_t one, pid_t other)
 }
 
 /*
- * Who says that it has joined is a process of this zygote that says so for the first time. One
- * whose zygote has died meanwhile is our own child, as wardens are; but in its box.
+ * The sender of JOINED must be a process of this zygote that sends it for the first time. If its
+ * zygote has died meanwhile it is the launcher's own child, like wardens; but in its box.
  */
 static bool is_kernel(struct zygote_kernel *kernel, const struct managed_box *box, pid_t sender)
 {
@@ -365,7 +364,7 @@ static bool is_kernel(struct zygote_kernel *kernel, const struct managed_box *bo
     }
     kernel->pid_fd = sys_pidfd_open(sender);
     if (kernel->pid_fd < 0)
-        return false; /* it is gone again */
+        return false; /* it has ended already */
     if (zygote->pid > 0)
         return is_zygotes(zygote, sender, kernel->pid_fd);
     return box && sender != box->launched.pid && is_ours(kernel->pid_fd) &&
@@ -373,9 +372,12 @@ static bool is_kernel(struct zygote_kernel *kernel, const struct managed_box *bo
                      ids_proc_number(box->launched.pid, box->launched.pid_fd));
 }
 
-/* ---- given ---- */
+/* ---- giving it to the warden ---- */
 
-/* One frame with three descriptors. A warden that does not read loses its kernel, not our time. */
+/*
+ * One frame with three descriptors. A warden that does not read loses its kernel; the launcher does
+ * not wait.
+ */
 static int give(const struct managed_box *box, const struct zygote_kernel *kernel, int32_t pid)
 {
     uint8_t data[FRAME_HEADER + 16];
@@ -419,13 +421,13 @@ static void joined(struct zygote_kernel **at, const struct zygote_word *word, pi
     kernel->pid = sender;
     kernel->next = *bucket;
     *bucket = kernel;
-    close_ends(kernel); /* one that nobody has finds its socket closed, and ends */
+    close_ends(kernel); /* a kernel without a warden finds its socket closed, and ends */
     boxes_kernel_made(launcher, kernel->number, kernel->kernel, r);
     if (r < 0)
-        kernel->number = 0; /* nobody will be told of its end */
+        kernel->number = 0; /* its end is not reported */
 }
 
-/* ---- ended ---- */
+/* ---- the end ---- */
 
 static void ended(struct zygote_kernel **at, int status, uint64_t cpu_us, uint64_t max_rss_bytes)
 {
@@ -460,7 +462,8 @@ void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t s
             not_forked(at, -EAGAIN);
         }
         return;
-    case ZYGOTE_JOINED: /* the zygote itself is no kernel, nor is who is nobody's in here */
+    case ZYGOTE_JOINED: /* the zygote itself is no kernel, and neither is a process unknown in this
+                           namespace */
         if (*at && sender > 1 && sender != zygote->pid)
             joined(at, word, sender);
         return;
@@ -491,7 +494,7 @@ bool zygote_kernel_kill(const struct zygote_kernel *kernel)
            sys_pidfd_send_signal(pid_fd, SIGKILL) == 0;
 }
 
-/* Waits for one that is our own child by now; the kernel of the machine has its status. */
+/* Waits for one that is the launcher's own child now; the Linux kernel has its status. */
 static void reap(struct zygote_kernel **at)
 {
     struct rusage usage = {0};
@@ -514,8 +517,8 @@ static void on_orphan_end(struct loop_source *source, uint32_t events)
 }
 
 /*
- * One that cannot be watched is ended: better known than lost. One that is not our child by now has
- * ended, and its zygote waited for it and did not say so.
+ * A kernel that cannot be watched is killed, so that its end is known. One that is not the
+ * launcher's child by now has ended, and its zygote waited for it without reporting it.
  */
 static void adopt(struct zygote_kernel **at)
 {
@@ -542,7 +545,7 @@ void zygote_orphans(struct zygote *zygote)
     struct launcher *launcher = zygote->launcher;
     struct zygote_kernel **at = &launcher->asked_kernels;
 
-    /* Asked for and not in a box: the zygote's group was killed, they with it. */
+    /* Requested and not in a box: killed with the zygote's process group. */
     while (*at) {
         if ((*at)->zygote != zygote) {
             at = &(*at)->next;
@@ -566,15 +569,19 @@ void zygote_kernels_end(struct launcher *launcher)
 {
     for (size_t i = 0; i < LAUNCHER_BUCKETS; i++) {
         while (launcher->kernels[i]) {
-            kill(launcher->kernels[i]->pid, SIGKILL); /* all are our own: no zygote is left */
+            kill(launcher->kernels[i]->pid,
+                 SIGKILL); /* all are the launcher's own children: no zygote is left */
             reap(&launcher->kernels[i]);
         }
     }
 }
 
-/* ---- handed over ---- */
+/* ---- handover to another program ---- */
 
-/* One that a zygote waits for is left out: it becomes ours before it comes to that. */
+/*
+ * Kernels that a zygote waits for are left out: they become the launcher's children before the
+ * handover.
+ */
 int zygotes_hand_kernels(struct launcher *launcher,
                          int (*each)(void *ctx, const struct handover_kernel *kernel), void *ctx)
 {

@@ -2,21 +2,22 @@
  * zygote_owner.c - ids of zygotes: one for each tenant and template, which owns the user namespaces
  * of the boxes that the zygotes of that tenant and template serve, and of no others.
  *
- * Where boxes have ids of their own an owner's is the first of a pair that no box has. Where there
- * is one id only it is everybody's: then the zygote's filter alone holds. The host's own Python
- * without a template loads nothing that a tenant or a template brought, so there is one owner of it
+ * If boxes have their own ids, an owner's id is the first of a pair that no box has. If there is
+ * only one id, all processes share it: then only the zygote's filter protects. The host's own
+ * Python without a template loads no file of a tenant or a template, so there is one owner of it
  * for all tenants.
  *
- * An id goes back when no zygote and no box is left. What package code may have left running under
- * it is killed before that (zygote_strays.c).
+ * An id is released when no zygote and no box uses it. Processes that package code may have left
+ * running under it are killed before (zygote_strays.c).
  */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "launcher/launcher_private.h"
 
-/* ---- found ---- */
+/* ---- finding ---- */
 
 void zygote_owner_name(struct launcher_make *make)
 {
@@ -40,14 +41,14 @@ static struct zygote_owner *find(struct launcher *launcher, const char *tenant, 
     return owner;
 }
 
-/* ---- taken ---- */
+/* ---- taking ---- */
 
 static bool is_split(const struct launcher *launcher)
 {
     return launcher->plan->pair_count > 0;
 }
 
-/* v2: its boxes and zygotes lie in a group of its own, within which its id may move processes. */
+/* v2: its boxes and zygotes are in a group of its own, within which its id may move processes. */
 static int make_site(struct launcher *launcher, struct zygote_owner *owner)
 {
     const struct cgroup_site *site = &launcher->plan->site;
@@ -120,18 +121,15 @@ struct zygote_owner *zygote_owner_take_over(struct launcher *launcher, const cha
     return owner;
 }
 
-/* ---- given back ---- */
+/* ---- releasing ---- */
 
 void zygote_owner_give(struct zygote_owner *owner)
 {
     struct launcher *launcher = owner ? owner->launcher : NULL;
-    struct zygote_owner **at = owner ? &launcher->owners : NULL;
 
     if (!owner || --owner->refs > 0)
         return;
-    while (*at != owner)
-        at = &(*at)->next;
-    *at = owner->next;
+    LIST_UNLINK(launcher->owners, owner);
     if (is_split(launcher)) {
         if (owner->had_zygote)
             zygote_strays_kill(owner->id, NULL, 0);

@@ -1,12 +1,12 @@
 /*
- * zygote_start.c - a zygote from its clone to its exec: a root like a box's, in a mount namespace
- * of its own, with the interpreter and nothing of the host's that a box would not have.
+ * zygote_start.c - starts a zygote, from its clone to its exec: a root like a box's, in its own
+ * mount namespace, with the interpreter and no file of the host that a box would not have.
  *
  * Package code will run in it, and its interpreter itself may be a template's. So before the exec
- * it has lost everything: it is in a control group with limits, has its owner's id, no capability,
- * no_new_privs and its filter; of /proc it sees itself. It stays in the engine's user and pid
- * namespaces: only from there can it enter the boxes that its id owns. Landlock it has none:
- * kernels would inherit that, and could not open the files of their boxes.
+ * it drops all rights: it is in a control group with limits, has its owner's id, no capability,
+ * no_new_privs and its filter; in /proc it sees only itself. It stays in the engine's user and pid
+ * namespaces: only from there can it enter the boxes that its id owns. It has no Landlock ruleset:
+ * kernels would inherit it, and could not open the files of their boxes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,17 +30,17 @@
 #include "sys/calls.h"
 
 #define ZYGOTE_FILES_MAX 24
-#define ZYGOTE_DISK (16 * MIB) /* of its /tmp and home, in which nothing is ever left */
+#define ZYGOTE_DISK (16 * MIB) /* of its /tmp and home, which stay empty */
 
-/* What packages may take while they are imported, and what kernels cost it that live. */
+/* The maximum for imports of packages and for its live kernels. */
 #define ZYGOTE_MEMORY (4 * GIB)
 #define ZYGOTE_PIDS 512
 
-/* What libraries read in /proc besides their own process; those that are not there are left out. */
+/* Files of /proc that libraries read besides their own process's; missing ones are left out. */
 static const char *const proc_files[] = {"cpuinfo", "meminfo", "stat",       "version",
                                          "uptime",  "loadavg", "filesystems"};
 
-/* Everything that the child needs, and its memory. */
+/* Everything that the child needs, with its memory. */
 struct zygote_plan {
     struct plan_builder builder;
     struct launched launched;
@@ -50,7 +50,7 @@ struct zygote_plan {
     size_t file_count;
     char python[PATH_MAX];
     char tier[8];
-    int64_t id; /* -1: there is only one */
+    int64_t id; /* -1: there is only one id */
     bool clears_groups;
     const struct cgroup *group;
 };
@@ -92,20 +92,20 @@ static int enter_root(struct zygote_plan *plan)
     return r;
 }
 
-/* Must: come last before the exec, which is of a file that somebody else may have written. */
+/* Must be last before the exec, because another user may have written the executed file. */
 static int lose_everything(const struct zygote_plan *plan)
 {
     bool is_on;
     int r = hand_off_privileges(plan->id, plan->clears_groups);
 
-    if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) /* a change of the id clears it */
+    if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) /* changing the id clears it */
         r = -errno;
     return r < 0 ? r : sandbox_zygote_filter(plan->id < 0, &is_on);
 }
 
 /*
  * No site in a template: .pth files and sitecustomize are code, too (zygote_site.py). The host's
- * own Python starts as its administrator has set it up. The environment is ours.
+ * own Python starts as its administrator configured it. The environment is the launcher's.
  */
 static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd, int said_fd)
 {
@@ -128,7 +128,7 @@ static _Noreturn void zygote_child(struct zygote_plan *plan, int control_fd, int
     if (r < 0)
         log_warning("starting a zygote with %s: %s", plan->python, strerror(-r));
     if (r == 0)
-        r = hand_fds(moves, ARRAY_SIZE(moves)); /* what it says comes through a pipe from here on */
+        r = hand_fds(moves, ARRAY_SIZE(moves)); /* its output goes through a pipe from here on */
     if (r == 0)
         r = lose_everything(plan);
     if (r == 0) {
@@ -154,7 +154,7 @@ static void thread_counts(struct plan_builder *builder, uint32_t cpu_millis)
         plan_builder_env(builder, "%s=%ld", names[i], count);
 }
 
-/* The list of modules is the broker's file: text of a length, read and handed on. */
+/* The list of modules is a file of the broker: text of limited length, read and passed on. */
 static size_t read_tiers(const struct launcher *launcher, struct zygote_plan *plan,
                          const char *layer)
 {
@@ -174,7 +174,10 @@ static void add_file(struct zygote_plan *plan, const char *path, const void *dat
         plan->files[plan->file_count++] = (struct launch_file){path, data, length};
 }
 
-/* The drivers that boxes have too, ours among them, and the native part, which they do not. */
+/*
+ * The drivers that boxes have too, including the kernel's, and the native module, which boxes do
+ * not have.
+ */
 static void choose_files(struct zygote_plan *plan, size_t tiers_length)
 {
     size_t count;
@@ -187,7 +190,7 @@ static void choose_files(struct zygote_plan *plan, size_t tiers_length)
     add_file(plan, ZYGOTE_TIERS, plan->tiers, tiers_length);
 }
 
-/* Itself, and a few facts about the machine, in place of everybody who is in the engine. */
+/* Only itself and a few facts about the host, instead of all processes of the engine. */
 static void own_proc(struct plan_builder *builder)
 {
     struct sandbox_plan *plan = &builder->plan;
@@ -202,7 +205,7 @@ static void own_proc(struct plan_builder *builder)
     }
     plan->step_count = count;
     if (str_equal(plan->base, "/proc"))
-        return; /* the root is put together over it */
+        return; /* the root is assembled over it */
     plan_builder_step(builder, STEP_BIND_DIR, "proc/self", "/proc/self", 0);
     for (size_t i = 0; i < ARRAY_SIZE(proc_files); i++) {
         const char *path = plan_builder_text(builder, "/proc/%s", proc_files[i]);
@@ -251,7 +254,7 @@ static int write_plan(struct launcher *launcher, const struct zygote *zygote,
         return r;
     own_proc(&plan->builder);
     plan_builder_common(&plan->builder, &spec, &plan->launched);
-    plan->builder.plan.has_split = plan->id > 0; /* its folders are its own */
+    plan->builder.plan.has_split = plan->id > 0; /* its folders belong to its own id */
     plan->builder.plan.guest_id = plan->id > 0 ? (uid_t)plan->id : 0;
     thread_counts(&plan->builder, limits->cpu_millis);
     return plan->builder.is_full
@@ -259,7 +262,7 @@ static int write_plan(struct launcher *launcher, const struct zygote *zygote,
                : 0;
 }
 
-/* Without one it is as every process of the engine that has no limits, and that is said. */
+/* Without a control group it has no limits, like other processes of the engine; that is logged. */
 static void make_group(struct launcher *launcher, struct zygote *zygote)
 {
     static unsigned serial;
@@ -274,7 +277,7 @@ static void make_group(struct launcher *launcher, struct zygote *zygote)
         log_debug("a zygote has no control group: %s, continuing without it", err.text);
 }
 
-/* Its own network too, where that can be had; without, the engine's, which reaches nobody. */
+/* With its own network namespace if possible; else the engine's, which reaches nothing. */
 static pid_t clone_zygote(const struct zygote *zygote, int *ret_pid_fd)
 {
     const uint64_t flags = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC;
@@ -284,7 +287,7 @@ static pid_t clone_zygote(const struct zygote *zygote, int *ret_pid_fd)
     return pid < 0 ? sys_clone_fork(flags, ret_pid_fd, group_fd) : pid;
 }
 
-/* For what it may leave behind, should there be no control group that knows it. */
+/* For processes it may leave behind, if no control group lists them. */
 static void note_mounts(struct zygote *zygote, pid_t pid, int pid_fd)
 {
     char path[64];
@@ -324,7 +327,7 @@ int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote
     int r;
 
     if (!plan)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     make_group(launcher, zygote);
     r = write_plan(launcher, zygote, plan, err);
     if (r == 0)

@@ -1,9 +1,9 @@
 /*
- * zygote_strays.c - processes that package code left behind when its zygote ended: found, killed,
- * reaped. Nothing here waits for them, however long the kernel takes to take their memory down.
+ * zygote_strays.c - processes that package code left behind when its zygote ended: finds, kills and
+ * reaps them. Does not wait for them, however long the kernel takes to free their memory.
  *
- * They are known by the zygote's control group, else by its mount namespace, which they cannot
- * leave but into boxes; those of its process group are its kernels that have not joined a box yet.
+ * They are identified by the zygote's control group, else by its mount namespace, which they can
+ * leave only into boxes; those of its process group are its kernels that have not joined a box yet.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,23 +20,23 @@
 #include "base/str.h"
 #include "launcher/zygotes.h"
 
-#define STRAYS_MAX 512 /* as many as the control group lets it have */
+#define STRAYS_MAX 512 /* as many as its control group allows */
 #define LOOK_AGAIN_MS 20
 #define PATIENCE_MS 60000
 #define LEAVE_ROUNDS 25 /* when the daemon ends, or another program takes over */
 
 struct zygote_strays {
     struct zygote_strays *next;
-    struct zygote_owner *owner; /* its id is not given back meanwhile */
+    struct zygote_owner *owner; /* its id is not released meanwhile */
     struct cgroup group;
     char mounts[64];
     pid_t process_group;
-    pid_t pids[STRAYS_MAX]; /* that were killed */
+    pid_t pids[STRAYS_MAX]; /* processes that were killed */
     size_t count;
     uint64_t at_ms, until_ms;
 };
 
-/* ---- found ---- */
+/* ---- finding ---- */
 
 static bool has_mounts(long pid, const char *mounts)
 {
@@ -46,7 +46,7 @@ static bool has_mounts(long pid, const char *mounts)
     return readlink(path, link, sizeof(link) - 1) > 0 && str_equal(link, mounts);
 }
 
-/* Where /proc shows other numbers than ours there is nothing to be found. */
+/* If /proc shows pids of another namespace nothing can be found. */
 static size_t find_by_mounts(const char *mounts, pid_t *ret, size_t room)
 {
     char self[32] = "";
@@ -67,11 +67,11 @@ static size_t find_by_mounts(const char *mounts, pid_t *ret, size_t room)
     return count;
 }
 
-/* ---- ended ---- */
+/* ---- killing ---- */
 
 /*
- * Signals are sent by a child with the owner's id: should a number be another's by now, that one is
- * out of its reach. `pids` are those; none: all of that id, which owns no box any more.
+ * Signals are sent by a child with the owner's id: if a pid was reused, that process is out of its
+ * reach. `pids` are the targets; none: all processes of that id, which owns no box any more.
  */
 void zygote_strays_kill(uint32_t id, const pid_t *pids, size_t count)
 {
@@ -91,7 +91,7 @@ void zygote_strays_kill(uint32_t id, const pid_t *pids, size_t count)
         ;
 }
 
-/* True: it is no child of ours, or not any more. */
+/* True: it is not a child of the launcher, or no longer. */
 static bool bury(uint32_t id, pid_t pid)
 {
     siginfo_t info = {0};
@@ -99,7 +99,7 @@ static bool bury(uint32_t id, pid_t pid)
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
         return true;
     if (info.si_pid == 0)
-        return false; /* it lives: somebody's child that is on its way to us, or ours */
+        return false; /* it lives: the launcher's child, or about to become one */
     return info.si_uid != id || waitpid(pid, NULL, WNOHANG | __WALL) > 0;
 }
 
@@ -114,7 +114,7 @@ static void bury_all(struct zygote_strays *strays)
     strays->count = left;
 }
 
-/* The zygote's process group has no other children of ours. */
+/* The launcher has no other children in the zygote's process group. */
 static bool has_group(pid_t process_group)
 {
     pid_t pid;
@@ -190,7 +190,8 @@ void zygote_strays_tick(struct launcher *launcher, uint64_t now_ms)
             continue;
         }
         if (now_ms >= strays->until_ms)
-            log_warning("what a zygote left behind does not end, continuing without that");
+            log_warning("processes that a zygote left behind do not end, continuing without "
+                        "waiting for them");
         *at = strays->next;
         forget(launcher, strays);
     }

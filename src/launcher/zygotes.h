@@ -1,13 +1,13 @@
 /*
- * zygotes.h - what the files about zygotes share; the rest of launcher/ sees launcher_private.h.
+ * zygotes.h - shared by the files about zygotes; the rest of launcher/ uses launcher_private.h.
  *
  * A zygote belongs to a (tenant, layer, tier); its id is its owner's (zygote_owner.c). States:
- * WAITING (to be started, after a pause), STARTING (it imports; killed when it takes too long),
- * READY, RETIRED (forks no more, lives while it has kernels to reap). It is replaced when it has
- * made many, and retired when its successor is ready.
+ * WAITING (to be started, after a pause), STARTING (it imports; killed if it takes too long),
+ * READY, RETIRED (forks no more, lives while it has kernels to reap). It is replaced after many
+ * forks, and retired when its successor is ready.
  *
- * A kernel is here from the request until it has ended. Its parent is its zygote; when that dies it
- * becomes the launcher's own child, which then waits for it itself: no status is ever lost.
+ * A kernel is listed here from the request until it has ended. Its parent is its zygote; if that
+ * dies it becomes a child of the launcher, which then waits for it itself: no status is ever lost.
  *
  * Runs in: launcher
  */
@@ -27,32 +27,32 @@ struct zygote {
     size_t said_bytes;
     struct launcher *launcher;
     struct zygote *next;
-    struct zygote_owner *owner; /* whose id and namespaces; has the tenant and the layer */
+    struct zygote_owner *owner; /* its id and namespaces; has the tenant and the layer */
     struct cgroup group;        /* its own, with limits */
-    char mounts[64];            /* its mount namespace's name; empty: not known */
+    char mounts[64];            /* name of its mount namespace; empty: unknown */
     uint8_t tier;
     enum zygote_state state;
-    pid_t pid; /* 0: there is no process */
+    pid_t pid; /* 0: no process */
     uint32_t forks;
-    uint64_t words;   /* heard from it */
-    uint32_t kernels; /* asked for or living */
+    uint64_t words;   /* messages received from it */
+    uint32_t kernels; /* requested or alive */
     uint64_t at_ms;   /* WAITING: when it is started; STARTING: when it is given up */
     uint64_t pause_ms, used_ms;
     uint64_t started_ns, ready_ns;
 };
 
 struct zygote_kernel {
-    struct loop_source end; /* its pidfd, once it is our own child; else -1 */
+    struct loop_source end; /* its pidfd, once it is the launcher's own child; else -1 */
     struct launcher *launcher;
-    struct zygote *zygote; /* its parent; NULL: we are */
+    struct zygote *zygote; /* its parent; NULL: the launcher */
     struct zygote_kernel *next;
     uint32_t serial;
-    uint32_t number, kernel; /* of the box; the broker's */
-    pid_t pid;               /* 0: not known yet; until it has joined: what the zygote claims */
+    uint32_t number, kernel; /* number of the box; the broker's id of the kernel */
+    pid_t pid;               /* 0: unknown yet; until it has joined: what the zygote claims */
     int pid_fd;              /* once it has joined, while a zygote is its parent; else -1 */
     int fds[3];              /* the warden's ends, until it has them */
-    uint64_t at_ms;          /* when it has to be in its box */
-    bool is_late;            /* it was not, and it or its zygote was killed */
+    uint64_t at_ms;          /* deadline to be in its box */
+    bool is_late;            /* it missed the deadline, and it or its zygote was killed */
 };
 
 /* zygote_start.c: the process. 0, or a negative errno with nothing left. */
@@ -64,7 +64,7 @@ int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote
                  struct error *err);
 
 /* zygote_strays.c */
-/* Its process is gone; takes its control group. Those of its process group were killed. */
+/* Its process is gone; takes over its control group. Its process group was killed. */
 void zygote_strays_end(struct zygote *zygote, pid_t process_group);
 void zygote_strays_tick(struct launcher *launcher, uint64_t now_ms);
 uint64_t zygote_strays_deadline(const struct launcher *launcher); /* 0: none */
@@ -72,11 +72,15 @@ void zygote_strays_leave(struct launcher *launcher); /* waits for them, half a s
 
 /* zygote_kernel.c */
 int zygote_ask(struct zygote *zygote, struct managed_box *box, uint32_t kernel);
-/* What a zygote said of one of its kernels; `sender`: who sent it, by the kernel's word. */
+/*
+ * A message of a zygote about one of its kernels; `sender`: pid of the sender from the Linux
+ * kernel.
+ */
 void zygote_heard(struct zygote *zygote, const struct zygote_word *word, pid_t sender);
-/* It is the zygote's child and is killed; false: it is not, or was gone. */
+/* Kills it if it is the zygote's child; false: it is not, or is gone. */
 bool zygote_kernel_kill(const struct zygote_kernel *kernel);
-void zygote_orphans(struct zygote *zygote);         /* it is gone: its kernels are ours now */
-void zygote_kernels_end(struct launcher *launcher); /* all are killed and waited for */
+void zygote_orphans(
+    struct zygote *zygote); /* the zygote is gone: its kernels are the launcher's children now */
+void zygote_kernels_end(struct launcher *launcher); /* kills all and waits for them */
 
 #endif

@@ -375,23 +375,6 @@ static int errno_from_name(const char *name)
     return 0;
 }
 
-/* The constant of error.h if it is one of the codes: codes compare by pointer here. */
-static const char *known_code(const char *word)
-{
-    static const char *const codes[] = {
-        ERROR_BAD_INPUT,      ERROR_BAD_CONFIG,     ERROR_NOT_FOUND, ERROR_COMMAND_NOT_FOUND,
-        ERROR_NOT_EXECUTABLE, ERROR_NO_INTERPRETER, ERROR_REFUSED,   ERROR_BLOCKED_IMPORT,
-        ERROR_BOX_FAILED,     ERROR_BOX_LOST,       ERROR_TOO_LARGE, ERROR_CANCELLED,
-        ERROR_ENGINE,
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
-        if (str_equal(codes[i], word))
-            return codes[i];
-    }
-    return NULL;
-}
-
 static int take_error(struct result *result, json_t *json, struct error *err)
 {
     const char *code = plain_text(json_object_get(json, "code"));
@@ -405,8 +388,8 @@ static int take_error(struct result *result, json_t *json, struct error *err)
     if (!code || !message || (stage && !plain_text(stage)) || (number && !plain_text(number)) ||
         (provider && !plain_text(provider)))
         return wrong(err, "error", "an object with a code and a message");
-    result->error.code = known_code(code);
-    if (!result->error.code)
+    result->error.code = error_code_find(code); /* codes compare by pointer */
+    if (!str_equal(result->error.code, code))
         r = keep_word(result, code, &result->error.code, err);
     if (r == 0 && stage)
         r = keep_word(result, plain_text(stage), &result->error.stage, err);

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/limits.h"
 #include "base/str.h"
 
@@ -57,14 +58,11 @@ void audit_files_free(struct audit_files *files)
 
 int audit_files_list(int folder_fd, struct audit_files *ret)
 {
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(folder_fd, ".");
     struct dirent *entry;
     int r = folder ? 0 : -errno;
 
     *ret = (struct audit_files){.count = 0};
-    if (fd >= 0 && !folder)
-        close(fd);
     while (r == 0 && (entry = readdir(folder))) {
         uint32_t number = number_of(entry->d_name), *more;
 

@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/str.h"
 
 struct bus_reader {
@@ -225,10 +226,7 @@ struct bus_reader *bus_subscribe(struct bus *bus, const char *tenant, const char
         reader->next_number = reader->has_gap ? bus->oldest : number_behind(bus, last_id);
     }
     /* In front: a walk that is going on does not come to it. */
-    reader->next = bus->readers;
-    if (reader->next)
-        reader->next->previous = reader;
-    bus->readers = reader;
+    DLIST_PUSH(bus->readers, reader);
     return reader;
 }
 
@@ -279,12 +277,7 @@ void bus_unsubscribe(struct bus_reader *reader)
     if (reader->bus) {
         if (reader->bus->to_notify == reader)
             reader->bus->to_notify = reader->next;
-        if (reader->previous)
-            reader->previous->next = reader->next;
-        else
-            reader->bus->readers = reader->next;
-        if (reader->next)
-            reader->next->previous = reader->previous;
+        DLIST_UNLINK(reader->bus->readers, reader);
     }
     json_decref(reader->gap_data);
     free(reader);

@@ -144,34 +144,6 @@ void built_free(struct built_template *built)
     *built = (struct built_template){0};
 }
 
-static bool is_set(const char *variable, const char *const *env)
-{
-    size_t length = strcspn(variable, "=") + 1;
-
-    for (; env && *env; env++) {
-        if (strncmp(*env, variable, length) == 0)
-            return true;
-    }
-    return false;
-}
-
-char **built_env(const struct built_template *built, const char *const *env)
-{
-    char **all = strv_new();
-    int r = all ? 0 : -ENOMEM;
-
-    for (char **own = built->env; own && *own && r == 0; own++) {
-        if (!is_set(*own, env))
-            r = strv_push(&all, *own);
-    }
-    for (; env && *env && r == 0; env++)
-        r = strv_push(&all, *env);
-    if (r == 0)
-        return all;
-    strv_free(all);
-    return NULL;
-}
-
 void built_each(const struct config *config, const char *state,
                 void (*each)(void *ctx, const char *name, const char *problem), void *ctx)
 {

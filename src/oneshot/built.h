@@ -15,8 +15,6 @@
 
 struct config;
 
-#define BUILT_PYTHON "/bailey/template/bin/python" /* in a box that has a template */
-
 struct built_template {
     char *layer; /* absolute path of its folder; NULL: the machine's own Python */
     char **env;  /* strv of "K=V" */
@@ -29,9 +27,6 @@ struct built_template {
 int built_find(const struct config *config, const char *state, struct built_template *ret,
                struct error *err);
 void built_free(struct built_template *built);
-
-/* The template's environment with the caller's over it: strv; NULL: no memory. */
-char **built_env(const struct built_template *built, const char *const *env);
 
 /* Each template that is built there, and whether it can be used: NULL, or why not. For doctor. */
 void built_each(const struct config *config, const char *state,

@@ -1,7 +1,7 @@
 /*
  * collect.c - files of /tmp/output back to the caller's folder.
  *
- * The list comes out of a box and is hostile; store/output_file.h says what is done about it.
+ * Which of them may come is recipe/output.h's to say: the list comes out of a box and is hostile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,90 +16,35 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "oneshot/transfer.h"
+#include "recipe/output.h"
 #include "store/output_file.h"
 
-#define OUTPUT_FOLDER "/tmp/output"
-
-struct found {
-    char *name;
-    uint64_t bytes;
-    const char *skipped; /* static; NULL: to be fetched */
-};
-
-struct listing {
-    uint64_t disk_bytes; /* the box's limit: more than that cannot be real */
-    uint64_t bytes;      /* of what will be fetched */
-    struct found *files;
-    size_t count;
-    uint64_t total;
+struct listed {
+    struct output_listing listing;
     bool is_done;
-    bool has_no_memory;
-    struct error error;
 };
-
-static void listing_free(struct listing *listing)
-{
-    for (size_t i = 0; i < listing->count; i++)
-        free(listing->files[i].name);
-    free(listing->files);
-}
 
 static void on_entry(void *ctx, const struct box_entry *entry)
 {
-    struct listing *listing = ctx;
-    struct found *files;
-
-    if (S_ISDIR(entry->mode) || listing->has_no_memory)
-        return;
-    listing->total++;
-    if (listing->count == LIMIT_OUTPUT_FILES)
-        return;
-    files = realloc(listing->files, (listing->count + 1) * sizeof(*files));
-    listing->files = files ? files : listing->files;
-    if (files)
-        files[listing->count] = (struct found){.name = strdup(entry->name), .bytes = entry->bytes};
-    if (!files || !files[listing->count].name) {
-        listing->has_no_memory = true;
-        return;
-    }
-    files[listing->count].skipped = output_kind_problem(entry->mode);
-    if (!files[listing->count].skipped)
-        files[listing->count].skipped = output_name_problem(entry->name);
-    if (!files[listing->count].skipped && entry->bytes > listing->disk_bytes - listing->bytes)
-        files[listing->count].skipped = OUTPUT_SPARSE;
-    if (!files[listing->count].skipped)
-        listing->bytes += entry->bytes;
-    listing->count++;
+    output_listing_add(&((struct listed *)ctx)->listing, entry);
 }
 
-static void on_listed(void *ctx, const struct error *err)
+/* A folder that the guest removed has no files: not an error. */
+static void on_listed(void *ctx, const struct error *ignored)
 {
-    struct listing *listing = ctx;
-
-    listing->error = *err;
-    listing->is_done = true;
+    (void)ignored;
+    ((struct listed *)ctx)->is_done = true;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
-}
-
-static int list_outputs(struct drive *drive, struct listing *listing, struct error *err)
+static int list_outputs(struct drive *drive, struct listed *listed, struct error *err)
 {
     static const struct list_events events = {.entry = on_entry, .done = on_listed};
     uint32_t id;
-    int r = box_list(drive->box, OUTPUT_FOLDER, 0, &events, listing, &id, err);
+    int r = box_list(drive->box, OUTPUT_FOLDER, 0, &events, listed, &id, err);
 
     if (r == 0)
-        r = drive_until(drive, &listing->is_done, err);
-    if (r < 0)
-        return r;
-    if (listing->has_no_memory)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    if (listing->count > 1)
-        qsort(listing->files, listing->count, sizeof(*listing->files), compare_names);
-    return 0; /* a folder that the guest removed has no files: not an error */
+        r = drive_until(drive, &listed->is_done, err);
+    return r < 0 ? r : output_listing_report(&listed->listing, err);
 }
 
 struct fetch {
@@ -177,7 +122,7 @@ static int fetch_file(struct drive *drive, int out_fd, const char *name, uint64_
     return r;
 }
 
-static int fetch_all(struct drive *drive, struct listing *listing, struct error *err)
+static int fetch_all(struct drive *drive, struct output_listing *listing, struct error *err)
 {
     CLEANUP(fd_closep) int out_fd = -1;
     char folder[LIMIT_PATH_BYTES + 1], path[2 * LIMIT_PATH_BYTES];
@@ -188,7 +133,7 @@ static int fetch_all(struct drive *drive, struct listing *listing, struct error 
     if (out_fd < 0 || !realpath(drive->shot->out, folder))
         return error_errno(err, "opening the folder '%s'", drive->shot->out);
     for (size_t i = 0; i < listing->count; i++) {
-        struct found *file = &listing->files[i];
+        struct output_entry *file = &listing->entries[i];
         int r;
 
         if (file->skipped)
@@ -203,23 +148,17 @@ static int fetch_all(struct drive *drive, struct listing *listing, struct error 
     return 0;
 }
 
+static void listed_free(struct listed *listed)
+{
+    output_listing_free(&listed->listing);
+}
+
 int transfer_collect(struct drive *drive, struct error *err)
 {
-    CLEANUP(listing_free)
-    struct listing listing = {
-        .disk_bytes = drive->result->limits.disk_bytes,
-    };
-    int r = list_outputs(drive, &listing, err);
+    CLEANUP(listed_free) struct listed listed = {.listing.result = drive->result};
+    int r = list_outputs(drive, &listed, err);
 
-    if (r < 0)
+    if (r < 0 || !drive->shot->out || listed.listing.count == 0)
         return r;
-    drive->result->total_output_files = listing.total;
-    for (size_t i = 0; i < listing.count; i++) {
-        const struct found *file = &listing.files[i];
-
-        if (file->skipped &&
-            result_add_file(drive->result, file->name, NULL, file->bytes, file->skipped) < 0)
-            return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    }
-    return drive->shot->out && listing.count > 0 ? fetch_all(drive, &listing, err) : 0;
+    return fetch_all(drive, &listed.listing, err);
 }

@@ -11,6 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "recipe/import_report.h"
+#include "recipe/recipe.h"
 
 #define STDIN_CHUNK 65536
 #define SMALL_CHUNK 4096 /* pipe(7): so much fits when poll(2) says so */
@@ -43,7 +45,7 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
 
     if (drive->is_captured_only) {
         if (stream == BOX_STDOUT)
-            buf_append(drive->captured, data, length); /* too much of it is nonsense anyway */
+            import_line_add(drive->captured, data, length);
         return length;
     }
     if (sink && !drive->is_sink_dead) {
@@ -182,7 +184,7 @@ int drive_turn(struct drive *drive, struct error *err)
     int r = turn(drive, err);
 
     if (r == 0 && drive->is_cancelled)
-        r = error_set(err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
+        r = recipe_cancelled(err);
     return r;
 }
 
@@ -215,8 +217,7 @@ int drive_exec(struct drive *drive, const struct exec_spec *spec)
 
     drive->failure = (struct error){0};
     if (drive->is_cancelled) /* in the turn in which the step before was done */
-        return error_set(&drive->failure, -ECANCELED, ERROR_CANCELLED,
-                         "the run was ended by its caller");
+        return recipe_cancelled(&drive->failure);
     drive->stdin_fd = spec->stdin_open ? drive->shot->stdin_fd : -1;
     if (drive->stdin_fd >= 0 && !drive->stdin_data) {
         drive->stdin_data = malloc(STDIN_CHUNK);

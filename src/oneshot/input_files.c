@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "oneshot/transfer.h"
+#include "recipe/recipe.h"
 
 #define READ_CHUNK 65536
 
@@ -217,14 +218,10 @@ static int put_finish(struct put *put, const char *path, struct error *err)
     r = drive_until(put->drive, &put->is_done, err);
     if (r < 0)
         return r;
-    if (put->error.num == -ENOSPC)
-        return error_set(err, -ENOSPC, ERROR_TOO_LARGE,
-                         "copying in '%s': the box's disk is full; give it more with --disk", path);
-    if (put->error.num < 0)
-        return error_set(err, put->error.num,
-                         put->error.code == ERROR_BOX_LOST ? ERROR_BOX_LOST : ERROR_BAD_INPUT,
-                         "copying in '%s': %s", path, put->error.text);
-    return 0;
+    if (put->error.num == 0)
+        return 0;
+    *err = put->error;
+    return recipe_not_put(path, err);
 }
 
 int transfer_put(struct drive *drive, const char *path, uint32_t mode, const void *data,

@@ -16,12 +16,13 @@
 #include "oneshot/built.h"
 #include "oneshot/drive.h"
 #include "oneshot/transfer.h"
+#include "recipe/import_report.h"
+#include "recipe/recipe.h"
 #include "runtime/host/hosted.h"
 #include "runtime/local/local.h"
 #include "runtime/outcome.h"
 #include "runtime/provider.h"
 #include "runtime/runtime.h"
-#include "session/import_report.h"
 #include "store/artifact.h"
 
 /* Everything one run holds; freed in one place. */
@@ -32,14 +33,12 @@ struct run {
     struct interpreter interpreter;
     char fingerprint[INTERPRETER_FINGERPRINT]; /* for `elsewhere` */
     struct built_template built;
-    char **env; /* strv: the template's and the caller's */
+    struct recipe recipe;
     struct input_files *input_files;
     const struct provider_row *provider; /* that makes the box */
     struct box_facts facts;
     struct usage told; /* the warden's word about the program */
     struct drive drive;
-    char name[256]; /* of the script in /workspace */
-    const char **argv;
     bool is_elsewhere; /* all of the result is told by somebody else */
 };
 
@@ -55,29 +54,8 @@ static void run_free(struct run *run)
     drive_free(&run->drive);
     interpreter_free(&run->interpreter);
     built_free(&run->built);
-    strv_free(run->env);
+    recipe_free(&run->recipe);
     input_files_free(&run->input_files);
-    free(run->argv);
-}
-
-/* The program's argument vector: an interpreter and its script, or what was asked for. */
-static int make_argv(struct run *run, struct error *err)
-{
-    const struct oneshot *shot = run->shot;
-    size_t count = 0, at = 0;
-
-    while (shot->argv && shot->argv[count])
-        count++;
-    run->argv = calloc(count + 3, sizeof(char *));
-    if (!run->argv)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    if (run->language) {
-        run->argv[at++] = run->interpreter.path;
-        run->argv[at++] = run->name;
-    }
-    for (size_t i = 0; i < count; i++)
-        run->argv[at++] = shot->argv[i];
-    return 0;
 }
 
 /* What the run leaves must have a place to go before anything is done for it. */
@@ -100,7 +78,7 @@ static int check_out(const char *out, struct error *err)
                      out, strerror(errno));
 }
 
-/* The template's layer, and its interpreter in place of the machine's, which it links to. */
+/* The template's layer, and the folders of the machine's Python, which it links to. */
 static int find_template(struct run *run, struct error *err)
 {
     const struct oneshot *shot = run->shot;
@@ -110,9 +88,6 @@ static int find_template(struct run *run, struct error *err)
 
     if (r < 0)
         return r;
-    run->env = built_env(&run->built, shot->env);
-    if (!run->env)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     if (!run->built.layer)
         return 0;
     if (!run->language || !str_equal(run->language->name, "python")) {
@@ -126,11 +101,8 @@ static int find_template(struct run *run, struct error *err)
             free(found->path);
             found->path = ptr_take(&other.path);
         }
-        return 0;
     }
-    free(found->path);
-    found->path = strdup(BUILT_PYTHON);
-    return found->path ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return 0;
 }
 
 /* Where the box has programs of its own, the interpreter is only a name. */
@@ -140,6 +112,28 @@ static int find_interpreter(struct run *run, struct error *err)
         return interpreter_find(run->language, run->shot->config, &run->interpreter, err);
     run->interpreter = (struct interpreter){.path = strdup(run->language->program)};
     return run->interpreter.path ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+}
+
+static int make_recipe(struct run *run, struct error *err)
+{
+    const struct oneshot *shot = run->shot;
+    struct recipe_spec spec = {
+        .config = shot->config,
+        .arguments = shot->argv,
+        .template_env = (const char *const *)run->built.env,
+        .env = shot->env,
+        .has_input = shot->stdin_fd >= 0,
+        .timeout_ms = shot->config->limits.timeout_ms,
+    };
+
+    if (run->language) {
+        spec.language = run->language->name;
+        spec.program = recipe_program(run->language->name, run->interpreter.path, run->built.layer);
+        spec.name = shot->name ? shot->name : run->language->script;
+        spec.code = shot->code;
+        spec.code_length = shot->code_length;
+    }
+    return recipe_make(&run->recipe, &spec, err);
 }
 
 static int prepare(struct run *run, struct error *err)
@@ -154,17 +148,10 @@ static int prepare(struct run *run, struct error *err)
     if (r < 0)
         return r;
     if (shot->language) {
-        const char *name = shot->name;
-
         run->language = language_find(shot->language);
         if (!run->language)
             return error_set(err, -EINVAL, ERROR_BAD_INPUT, "unknown language '%s'",
                              shot->language);
-        if (!name)
-            name = run->language->script;
-        /* A name that begins like an option would be taken for one. */
-        if (str_format(run->name, sizeof(run->name), "%s%s", name[0] == '-' ? "./" : "", name) < 0)
-            return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "the file's name is too long");
         r = find_interpreter(run, err);
         if (r < 0)
             return r;
@@ -174,7 +161,7 @@ static int prepare(struct run *run, struct error *err)
     r = find_template(run, err);
     if (r < 0)
         return r;
-    r = make_argv(run, err);
+    r = make_recipe(run, err);
     return r < 0 ? r : input_files_load(shot, &run->input_files, err);
 }
 
@@ -219,35 +206,21 @@ static int fall_back(struct run *run, struct error *err)
         interpreter_free(&run->interpreter);
         run->interpreter = (struct interpreter){0};
         r = find_interpreter(run, err);
-        if (r == 0)
-            run->argv[0] = run->interpreter.path;
     }
     if (r < 0)
         return r;
-    result_set_fallback(run->result, run->shot->config->type, why.text);
+    if (recipe_fall_back(&run->recipe, run->result, run->shot->config->type, why.text,
+                         run->language ? run->interpreter.path : NULL) < 0)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
     return make_box(run, err);
-}
-
-static int add_template(struct run *run, struct error *err)
-{
-    const struct oneshot *shot = run->shot;
-    char path[300];
-    int r = input_files_send(run->input_files, &run->drive, err);
-
-    if (r < 0 || !run->language)
-        return r;
-    str_format(path, sizeof(path), "/workspace/%s",
-               str_starts(run->name, "./") ? run->name + 2 : run->name);
-    return transfer_put(&run->drive, path, 0644, shot->code, shot->code_length, err);
 }
 
 /* Reads the parse tree in the box, with Python's own parser; nothing of the code runs. */
 static int check_imports(struct run *run, struct error *err)
 {
     CLEANUP(buf_free) struct buf line = BUF_INIT(IMPORT_CHECK_OUTPUT_MAX);
-    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORT_REPORT_MAX);
     CLEANUP(import_checker_free) struct import_checker checker = {0};
-    int r = import_checker_make(&checker, run->interpreter.path, run->name,
+    int r = import_checker_make(&checker, run->recipe.argv[0], recipe_name(&run->recipe),
                                 run->shot->config->blocked_imports, err);
 
     if (r < 0)
@@ -261,60 +234,51 @@ static int check_imports(struct run *run, struct error *err)
         *err = run->drive.failure;
         return r;
     }
-    r = import_report_parse(buf_text(&line), line.length, &run->result->blocked_imports, &message,
-                            err);
-    if (r > 0)
-        return error_set(err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
-    return r;
-}
-
-/* Without a mount namespace an interpreter cannot be shown past a folder that only its owner
- * enters. */
-static void explain_unreachable(const struct run *run, struct error *err)
-{
-    if (err->num == -EACCES && run->language &&
-        !(run->facts.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS)))
-        error_set(err, -EACCES, ERROR_NOT_EXECUTABLE,
-                  "%s is in a folder that the guest's id may not enter, and without namespaces it "
-                  "cannot be mounted elsewhere; name another with SANDBOX_PYTHON=/usr/bin/python3",
-                  run->interpreter.path);
+    return import_line_judge(&line, &run->result->blocked_imports, err);
 }
 
 static int cancelled(const struct run *run, struct error *err)
 {
-    return error_set(err, -ECANCELED, ERROR_CANCELLED, "%s",
-                     run->drive.is_sink_dead ? "the reader of the output has gone"
-                                             : "the run was ended by its caller");
+    if (run->drive.is_sink_dead)
+        return error_set(err, -ECANCELED, ERROR_CANCELLED, "the reader of the output has gone");
+    return recipe_cancelled(err);
 }
 
 static int run_program(struct run *run, struct error *err)
 {
-    struct exec_spec spec = {
-        .argv = run->argv,
-        .env = (const char *const *)run->env,
-        .stdin_open = run->shot->stdin_fd >= 0,
-        .ends_box = true,
-        .timeout_ms = run->shot->config->limits.timeout_ms,
-    };
-    int r = drive_exec(&run->drive, &spec);
+    struct exec_spec spec = recipe_exec(&run->recipe);
 
-    if (r < 0) {
+    if (drive_exec(&run->drive, &spec) < 0) {
         *err = run->drive.failure;
         if (run->drive.is_cancelled) /* killed before it became the program: not the box's fault */
             return cancelled(run, err);
-        if (err->code == ERROR_COMMAND_NOT_FOUND || err->code == ERROR_NOT_EXECUTABLE)
-            error_prefix(err, run->argv[0]);
-        if (run->language && run->provider->no_program && err->code == ERROR_COMMAND_NOT_FOUND)
-            run->provider->no_program(run->shot->config, run->language->program,
-                                      run->language->title, err);
-        explain_unreachable(run, err);
-        return r;
+        return recipe_not_started(&run->recipe, run->provider, run->facts.layers, err);
     }
-    outcome_end(run->result, &run->drive.end);
+    recipe_ended(&run->recipe, run->result, &run->drive.end);
     run->told = run->drive.end.usage;
-    if (run->drive.is_cancelled)
-        return cancelled(run, err);
-    return run->drive.end.has_output ? transfer_collect(&run->drive, err) : 0;
+    return run->drive.is_cancelled ? cancelled(run, err) : 0;
+}
+
+static int do_step(struct run *run, enum recipe_step step, struct error *err)
+{
+    const struct recipe *recipe = &run->recipe;
+
+    switch (step) {
+    case RECIPE_FILES:
+        return input_files_send(run->input_files, &run->drive, err);
+    case RECIPE_SOURCE:
+        return transfer_put(&run->drive, recipe->path, 0644, recipe->code, recipe->code_length,
+                            err);
+    case RECIPE_IMPORTS:
+        return check_imports(run, err);
+    case RECIPE_PROGRAM:
+        return run_program(run, err);
+    case RECIPE_OUTPUT:
+        return transfer_collect(&run->drive, err);
+    case RECIPE_OVER:
+        break;
+    }
+    return 0;
 }
 
 static void copy_timings(const struct run *run, struct oneshot_extra *extra)
@@ -345,8 +309,9 @@ static void note_timing(struct oneshot_extra *extra, const char *stage, uint64_t
 static int run_elsewhere(struct run *run)
 {
     const struct oneshot_elsewhere *elsewhere = run->shot->elsewhere;
-    const struct oneshot_found found = {
-        .fingerprint = run->fingerprint, .layer = run->built.layer, .name = run->name};
+    const struct oneshot_found found = {.fingerprint = run->fingerprint,
+                                        .layer = run->built.layer,
+                                        .name = run->language ? recipe_name(&run->recipe) : ""};
     int r = elsewhere ? elsewhere->run(elsewhere->ctx, run->shot, &found, run->result) : 1;
 
     run->is_elsewhere = r <= 0;
@@ -357,6 +322,7 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
 {
     const struct config *config = run->shot->config;
     uint64_t since = clock_now_ns();
+    enum recipe_step step;
     int r = prepare(run, err);
 
     note_timing(extra, "prepare", &since);
@@ -372,22 +338,16 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
         return r;
     copy_timings(run, extra);
     since = clock_now_ns();
-    r = add_template(run, err);
-    if (r == 0 && config->block_imports && run->language &&
-        str_equal(run->language->name, "python"))
-        r = check_imports(run, err);
-    note_timing(extra, "furnish", &since);
-    if (r == 0)
-        r = run_program(run, err);
+    for (step = RECIPE_FILES; step != RECIPE_OVER && r == 0;
+         step = recipe_next(&run->recipe, step)) {
+        if (step == RECIPE_PROGRAM)
+            note_timing(extra, "furnish", &since);
+        r = do_step(run, step, err);
+    }
+    if (step <= RECIPE_PROGRAM)
+        note_timing(extra, "furnish", &since);
     note_timing(extra, "run the program", &since);
     return r;
-}
-
-/* Was it the request that was wrong, so that there is no execution to keep? */
-static bool is_callers_fault(const char *code)
-{
-    return code == ERROR_BAD_INPUT || code == ERROR_BAD_CONFIG || code == ERROR_NOT_FOUND ||
-           code == ERROR_NO_INTERPRETER || code == ERROR_TOO_LARGE;
 }
 
 static void store_artifact(const struct oneshot *shot, const struct result *result,
@@ -402,10 +362,8 @@ static void store_artifact(const struct oneshot *shot, const struct result *resu
         .result = result,
     };
 
-    if (!shot->keep_artifact || !shot->language || is_callers_fault(result->error.code) ||
-        !config_stores(shot->config, result))
-        return;
-    artifact_write(&artifact, &extra->artifact_path, &extra->artifact_error);
+    if (shot->keep_artifact)
+        recipe_store(shot->config, &artifact, &extra->artifact_path, &extra->artifact_error);
 }
 
 int oneshot_run(const struct oneshot *shot, struct result *result, struct oneshot_extra *extra)
@@ -418,8 +376,7 @@ int oneshot_run(const struct oneshot *shot, struct result *result, struct onesho
     uint64_t since;
     int r;
 
-    result->runtime = shot->config->type;
-    id_make(result->execution_id, "exec");
+    recipe_begin(shot->config, result);
     r = run_all(&run, extra, &result->error);
     since = clock_now_ns();
     run_free(&run);

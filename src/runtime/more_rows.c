@@ -1,5 +1,7 @@
-/* more_rows.c - no provider besides those of registry.c; see provider.h. A build option puts
- * another file in this one's place. */
+/*
+ * more_rows.c - the empty list of further providers; see provider.h. A build option replaces this
+ * file by another.
+ */
 #include "runtime/provider.h"
 
 const struct provider_row *const provider_rows_more[] = {NULL};

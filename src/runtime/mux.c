@@ -18,7 +18,7 @@ struct mux_host *mux_host_of(struct mux *mux, const struct provider_row *row)
     return NULL;
 }
 
-/* ---- boxes that come ---- */
+/* ---- boxes that were made or found ---- */
 
 static void tell_ready(struct mux *mux)
 {
@@ -51,7 +51,7 @@ static void on_host_ready(void *ctx, uint32_t generation)
 
     (void)generation;
     host->is_ready = true;
-    if (host->mux->serves) /* one that was started anew: it prewarms boxes from now on */
+    if (host->mux->serves) /* it was restarted: it prewarms boxes from now on */
         launched_say_ready(host->provider);
     tell_ready(host->mux);
 }
@@ -80,7 +80,7 @@ static void on_host_kernel_ended(void *ctx, const struct kernel_end *end)
     mux->events.kernel_ended(mux->ctx, &told);
 }
 
-/* ---- what only the launcher has ---- */
+/* ---- operations that only the launcher has ---- */
 
 static void mux_kernel(struct provider *provider, uint32_t number, uint32_t kernel, int tier,
                        void (*done)(void *ctx, int num), void *ctx)
@@ -88,7 +88,7 @@ static void mux_kernel(struct provider *provider, uint32_t number, uint32_t kern
     struct mux *mux = (struct mux *)provider;
 
     if (number & MUX_NUMBER)
-        done(ctx, -EAGAIN); /* cold: a provider host has no zygotes that we could ask */
+        done(ctx, -EAGAIN); /* start it cold: a provider host has no zygotes */
     else
         mux->home->ops->kernel(mux->home, number, kernel, tier, done, ctx);
 }
@@ -124,7 +124,7 @@ static void mux_drop_layer(struct provider *provider, const char *layer)
     home->ops->drop_layer(home, layer);
 }
 
-/* ---- a provider host comes and goes ---- */
+/* ---- a provider host starts and ends ---- */
 
 static void lose_host(struct mux_host *host)
 {
@@ -148,7 +148,7 @@ static void on_host_gone(void *ctx)
 static void on_host_stopping(void *ctx, uint32_t grace_ms)
 {
     (void)ctx;
-    (void)grace_ms; /* the launcher says when */
+    (void)grace_ms; /* the launcher decides when */
 }
 
 static const struct launched_events host_events = {
@@ -160,10 +160,11 @@ static const struct launched_events host_events = {
     .kernel_ended = on_host_kernel_ended,
 };
 
-/* The slot of a row, made when its first channel comes; NULL: no row has that name. */
+/* The slot of a row, made when its first channel arrives; NULL: no row has that name. */
 static struct mux_host *host_slot(struct mux *mux, const char *name)
 {
-    /* A launcher of a plan without names knows one provider host only: the configured one's. */
+    /* A launcher with a plan without names has one provider host only: that of the configured
+     * row. */
     const struct provider_row *row = name[0] ? provider_known(name) : mux->spec.provider;
     struct mux_host *host = row ? mux_host_of(mux, row) : NULL;
 
@@ -192,10 +193,12 @@ static void on_host(void *ctx, const char *name, int fd)
     }
 }
 
-/* ---- the launcher's words ---- */
+/* ---- events of the launcher ---- */
 
-/* Where another provider is the default: a box of an earlier broker that fell back; what it was
- * told then is not known any more. */
+/*
+ * If another provider is the default: a box of an earlier broker that fell back; the reason is no
+ * longer known.
+ */
 static void on_home_found(void *ctx, const struct made *made)
 {
     struct mux *mux = ctx;
@@ -266,7 +269,7 @@ static const struct launched_events home_events = {
     .provider_host = on_host,
 };
 
-/* The daemon serves without a provider host, and says so to who asks for a box. */
+/* The daemon starts to serve without the provider host; requests for its boxes get an error. */
 static void on_patience(void *ctx)
 {
     struct mux *mux = ctx;
@@ -282,7 +285,7 @@ static void on_patience(void *ctx)
     mux->events.ready(mux->ctx, mux->generation);
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static const struct provider_ops mux_ops = {
     .name = "mux",
@@ -315,7 +318,7 @@ int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spe
     int r = 0;
 
     if (!mux)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     mux->provider.ops = &mux_ops;
     mux->reactor = reactor;
     mux->events = *events;
@@ -324,7 +327,7 @@ int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spe
     mux->patience = reactor_timer(reactor, on_patience, mux);
     mux->later = reactor_timer(reactor, mux_on_later, mux);
     if (!mux->patience || !mux->later)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     if (r == 0)
         r = launched_open(reactor, control_fd, provider_known(PROVIDER_LOCAL), &home_events, mux,
                           &mux->home, err);

@@ -1,18 +1,18 @@
 /*
  * mux.h - all providers of a daemon as one: each box goes to the provider that its request names.
  *
- * The launcher (the row `local`) is heard over the control descriptor, and gives the channels to
- * the provider hosts, each with the name of its row, and again when one was started anew. Boxes of
- * a provider host have numbers whose highest bit is set and that are given here: a provider host
- * that was started anew counts from the beginning. A provider host that died takes its boxes with
- * it: each is told as ended, whoever waits for an answer of it gets one, and boxes of its row are
- * refused until there is another. `stopping`, `gone` and the generation are the launcher's; `ready`
- * comes when all have said what they have, or a provider host has not for MUX_PATIENCE_MS.
+ * The launcher (the row `local`) is reached over the control descriptor, and passes on the channels
+ * of the provider hosts, each with the name of its row, and again when one was restarted. Boxes of
+ * a provider host get numbers here, with the highest bit set, because a provider host that was
+ * restarted counts from the beginning. If a provider host dies its boxes are lost: each is reported
+ * as ended, every pending question about it is answered, and boxes of its row are refused until
+ * there is another. `stopping`, `gone` and the generation come from the launcher; `ready` comes
+ * when all have listed their boxes, or a provider host has not within MUX_PATIENCE_MS.
  *
  * A row that is not in this build is refused by provider_find(). With a fallback, a box that its
- * provider refused because it is not there (ERROR_PROVIDER_UNAVAILABLE) is made by the fallback,
- * and made.fallback says why. What only the launcher has (layers, installer boxes) is asked there.
- * Never blocks; one thread.
+ * provider refused because it is unavailable (ERROR_PROVIDER_UNAVAILABLE) is made by the fallback,
+ * and made.fallback says why. Operations that only the launcher has (layers, installer boxes) go
+ * there. Never blocks; one thread.
  *
  * Runs in: broker, commands
  */
@@ -25,7 +25,7 @@
 #define MUX_PATIENCE_MS 15000
 
 struct mux_spec {
-    const struct provider_row *provider; /* of requests that name none: SANDBOX_TYPE */
+    const struct provider_row *provider; /* for requests that name none: SANDBOX_TYPE */
     const struct provider_row *fallback; /* SANDBOX_FALLBACK: local; NULL: none */
 };
 
@@ -33,7 +33,7 @@ struct mux_spec {
 int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spec,
              const struct launched_events *events, void *ctx, struct provider **ret,
              struct error *err);
-/* As those of launched_open(), but: not inside of its callbacks. */
+/* As those of launched_open(), but must not be called inside its callbacks. */
 void mux_say_ready(struct provider *provider);
 void mux_quit(struct provider *provider);
 void mux_close(struct provider *provider);

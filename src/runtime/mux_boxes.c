@@ -1,15 +1,16 @@
 /*
- * mux_boxes.c - boxes of all providers: asked for, had, asked about and given back; see mux.h.
+ * mux_boxes.c - boxes of all providers: requested, kept, asked about and returned; see mux.h.
  *
- * What was asked of a provider host is kept here until it is answered: a provider host may die, and
- * then the answer is ours. Such answers come in a turn of their own, as the provider host's would
- * have.
+ * Questions to a provider host are stored here until they are answered: if the provider host dies,
+ * the mux answers them itself. Such answers come in a separate turn of the loop, as the provider
+ * host's would have.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "runtime/box/box.h"
 #include "runtime/mux_private.h"
@@ -39,20 +40,12 @@ static void drop_box(struct mux *mux, uint32_t number)
 
 static void take_make(struct mux_make *make)
 {
-    struct mux_make **at = &make->mux->makes;
-
-    while (*at != make)
-        at = &(*at)->next;
-    *at = make->next;
+    LIST_UNLINK(make->mux->makes, make);
 }
 
 static void take_ask(struct mux_ask *ask)
 {
-    struct mux_ask **at = &ask->mux->asks;
-
-    while (*at != ask)
-        at = &(*at)->next;
-    *at = ask->next;
+    LIST_UNLINK(ask->mux->asks, ask);
 }
 
 struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner)
@@ -96,7 +89,7 @@ static void on_made(void *ctx, const struct made *made)
 
     take_make(make);
     if (host && !mux_keep_box(host, made, &told)) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         host->provider->ops->end(host->provider, made->number, made->box, NULL, NULL);
         make->events->refused(make->ctx, &err, &made->facts);
         return;
@@ -128,7 +121,7 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
 
 static const struct make_events inner_events = {.made = on_made, .refused = on_refused};
 
-/* Of the launcher, or of the provider host of that row. */
+/* Asks the launcher, or the provider host of that row. */
 static int ask(struct mux_make *make, const struct provider_row *row, struct error *err)
 {
     struct mux *mux = make->mux;
@@ -136,7 +129,8 @@ static int ask(struct mux_make *make, const struct provider_row *row, struct err
 
     make->host = NULL;
     if (!row->ops)
-        return provider_find(row->name, &row, err); /* the one refusal */
+        return provider_find(row->name, &row,
+                             err); /* the one sentence for a type that is not in this build */
     if (provider_can(row, PROVIDER_HOSTED)) {
         make->host = mux_host_of(mux, row);
         asked = make->host && make->host->is_ready ? make->host->provider : NULL;
@@ -157,7 +151,7 @@ int mux_make(struct provider *provider, const struct make_request *request,
     int r;
 
     if (!make)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (!str_copy(make->key, sizeof(make->key), request->key) ||
         !str_copy(make->layer, sizeof(make->layer), request->layer ? request->layer : "") ||
         !str_copy(make->tenant, sizeof(make->tenant), request->tenant ? request->tenant : ""))
@@ -173,7 +167,8 @@ int mux_make(struct provider *provider, const struct make_request *request,
     make->request.tenant = request->tenant ? make->tenant : NULL;
     make->events = events;
     make->ctx = ctx;
-    /* An installer works for this machine, and needs the way to the index that only it has. */
+    /* An installer box is made by the launcher, which alone has the network to the package
+     * index. */
     r = ask(make,
             request->staging == MAKE_ORDINARY ? make->request.provider
                                               : provider_known(PROVIDER_LOCAL),
@@ -203,7 +198,7 @@ void mux_make_cancel(struct provider *provider, uint32_t serial)
     free(make);
 }
 
-/* ---- asked ---- */
+/* ---- questions about boxes ---- */
 
 static void answer(struct mux_ask *ask, const struct box_facts *facts)
 {
@@ -225,7 +220,7 @@ static void on_answer(void *ctx, const struct box_facts *facts)
     answer(ctx, facts);
 }
 
-/* One in each turn: called back it may ask again. */
+/* One in each turn: a callback may ask again. */
 void mux_on_later(void *ctx)
 {
     struct mux *mux = ctx;
@@ -239,7 +234,7 @@ void mux_on_later(void *ctx)
     answer(ask, NULL);
 }
 
-/* NULL: no memory. The provider host's answer, or ours where the provider host is gone. */
+/* NULL: no memory. Answered by the provider host, or by the mux if the host is gone. */
 static struct mux_ask *ask_of(struct mux *mux, const struct mux_box *box, facts_done done,
                               void *ctx)
 {
@@ -282,7 +277,7 @@ void mux_end(struct provider *provider, uint32_t number, struct box *box, facts_
         box_free(box);
     else if (ask)
         host->ops->end(host, known->inner, box, on_answer, ask);
-    else /* no memory: it ends, and nobody hears it */
+    else /* no memory: the box ends without a callback */
         host->ops->end(host, known->inner, box, NULL, NULL);
 }
 
@@ -304,7 +299,7 @@ void mux_usage(struct provider *provider, uint32_t number, facts_done done, void
         known->host->provider->ops->usage(known->host->provider, known->inner, on_answer, ask);
 }
 
-/* Those that were asked still answer us. */
+/* Answers still arrive, but no callback of this ctx follows. */
 void mux_forget(struct provider *provider, const void *ctx)
 {
     struct mux *mux = (struct mux *)provider;
@@ -322,9 +317,9 @@ void mux_forget(struct provider *provider, const void *ctx)
     mux->home->ops->forget(mux->home, ctx);
 }
 
-/* ---- lost ---- */
+/* ---- lost provider hosts ---- */
 
-/* Refused one by one: whoever is called may ask for another. */
+/* Refused one by one: a callback may ask for another box. */
 static void refuse_makes(struct mux_host *host)
 {
     struct mux *mux = host->mux;

@@ -1,19 +1,16 @@
 /*
  * mux_look.c - what all providers keep ready: the launcher's zygotes and pool, the pools of
- * provider hosts; see mux.h. Each tells its pool as a whole, and the last one told is the one that
- * is shown.
+ * provider hosts; see mux.h. Each reports its pool as a sum, and the last report is the one that is
+ * shown.
  */
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "runtime/mux_private.h"
 
 static void take_look(struct mux_look *look)
 {
-    struct mux_look **at = &look->mux->looks;
-
-    while (*at != look)
-        at = &(*at)->next;
-    *at = look->next;
+    LIST_UNLINK(look->mux->looks, look);
 }
 
 static void on_each(void *ctx, const struct warm_state *state)
@@ -34,7 +31,7 @@ static void over(void *ctx)
     done(done_ctx);
 }
 
-/* The provider of one step; NULL: none that could be asked. The default one has the last step. */
+/* The provider of one step; NULL: none to ask. The default provider has the last step. */
 static struct provider *at_step(struct mux_look *look, unsigned step)
 {
     struct mux *mux = look->mux;
@@ -44,7 +41,7 @@ static struct provider *at_step(struct mux_look *look, unsigned step)
     if (step == mux->host_count + 1)
         host = first;
     else if (host == first)
-        return NULL; /* its turn comes last */
+        return NULL; /* it has the last step */
     look->host = host;
     if (!host)
         return mux->home;
@@ -99,7 +96,7 @@ void mux_look_forget(struct mux *mux, const void *ctx)
     }
 }
 
-/* One by one: whoever is called may look again. */
+/* One by one: a callback may look again. */
 void mux_look_lost(struct mux_host *host)
 {
     for (;;) {
@@ -109,7 +106,7 @@ void mux_look_lost(struct mux_host *host)
             look = look->next;
         if (!look)
             return;
-        look->host = NULL; /* not waited for any more */
+        look->host = NULL; /* no longer waited for */
         on_seen(look);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * mux_private.h - what the files of the provider mux share and nobody else sees.
+ * mux_private.h - the structs of the provider mux, for its files only.
  *
  * Runs in: broker, commands
  */
@@ -11,50 +11,50 @@
 
 typedef void (*facts_done)(void *ctx, const struct box_facts *facts);
 
-struct mux_host { /* a provider host; the slot of a row stays when the process dies */
+struct mux_host { /* a provider host; the slot of a row stays if the process dies */
     struct mux *mux;
     const struct provider_row *row;
-    struct provider *provider; /* NULL: there is none now */
+    struct provider *provider; /* NULL: none at the moment */
     bool is_ready;
 };
 
-struct mux_box { /* of a provider host, until it was given back */
+struct mux_box { /* a box of a provider host, until it was returned */
     struct mux_box *next;
     struct mux_host *host;
-    uint32_t number, inner; /* ours, and the provider host's */
+    uint32_t number, inner; /* the mux's number, and the provider host's */
     struct box_facts facts;
-    bool is_lost; /* with its provider host */
+    bool is_lost; /* lost with its provider host */
 };
 
-struct mux_ask { /* a usage or an end */
+struct mux_ask { /* a question about usage, or an end */
     struct mux_ask *next;
     struct mux *mux;
     struct mux_host *host;
     uint32_t number;
     bool is_end;
-    bool is_due; /* nobody else will answer */
+    bool is_due; /* the provider host is gone: the mux answers */
     struct box_facts facts;
-    facts_done done; /* NULL: nobody waits any more */
+    facts_done done; /* NULL: cancelled */
     void *ctx;
 };
 
 struct mux_make {
     struct mux_make *next;
     struct mux *mux;
-    uint32_t serial, inner; /* inner: of the one who was asked */
-    struct mux_host *host;  /* who that was; NULL: the launcher */
+    uint32_t serial, inner; /* inner: serial of the provider that was asked */
+    struct mux_host *host;  /* the provider host that was asked; NULL: the launcher */
     struct make_request request;
     char key[ID_MAX], layer[65], tenant[TENANT_MAX];
-    struct error why; /* of a fallback */
+    struct error why; /* reason of a fallback */
     const struct make_events *events;
     void *ctx;
 };
 
-struct mux_look { /* all are asked, the default provider last: its pool is the one that counts */
+struct mux_look { /* all are asked, the default provider last: its pool is the one that is shown */
     struct mux_look *next;
     struct mux *mux;
-    unsigned step;         /* how many were asked, or passed over */
-    struct mux_host *host; /* who is asked now; NULL: the launcher */
+    unsigned step;         /* steps done so far */
+    struct mux_host *host; /* the one that is being asked; NULL: the launcher */
     void (*each)(void *ctx, const struct warm_state *state);
     void (*done)(void *ctx);
     void *ctx;
@@ -78,7 +78,7 @@ struct mux {
     struct mux_look *looks;
 };
 
-/* mux_boxes.c: boxes asked for, had, asked about and given back */
+/* mux_boxes.c: boxes requested, kept, asked about and returned */
 int mux_make(struct provider *provider, const struct make_request *request,
              const struct make_events *events, void *ctx, uint32_t *ret_serial, struct error *err);
 void mux_make_cancel(struct provider *provider, uint32_t serial);
@@ -87,18 +87,18 @@ void mux_end(struct provider *provider, uint32_t number, struct box *box, facts_
 void mux_usage(struct provider *provider, uint32_t number, facts_done done, void *ctx);
 void mux_forget(struct provider *provider, const void *ctx);
 struct mux_host *mux_host_of(struct mux *mux, const struct provider_row *row); /* NULL: none */
-/* The box as the caller knows it; NULL: no memory. */
+/* The box with the mux's own number; NULL: no memory. */
 struct mux_box *mux_keep_box(struct mux_host *host, const struct made *from, struct made *ret);
-struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner); /* of its process of now */
-void mux_lose_all(struct mux_host *host); /* it is gone, with all that was asked of it */
-void mux_on_later(void *ctx);             /* answers that are ours to give */
-void mux_free_all(struct mux *mux);       /* without a word */
+struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner); /* of its current process */
+void mux_lose_all(struct mux_host *host); /* the host is gone, with all its boxes and questions */
+void mux_on_later(void *ctx);             /* answers that the mux gives itself */
+void mux_free_all(struct mux *mux);       /* without callbacks */
 
 /* mux_look.c: what is kept ready */
 void mux_look(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
               void (*done)(void *ctx), void *ctx);
 void mux_look_forget(struct mux *mux, const void *ctx);
-void mux_look_lost(struct mux_host *host); /* it is gone: nobody waits for it any more */
+void mux_look_lost(struct mux_host *host); /* the host is gone: no longer waited for */
 void mux_look_free(struct mux *mux);
 
 #endif

@@ -1,5 +1,7 @@
-/* outcome.c - facts and endings in the one result; see outcome.h. */
+/* outcome.c - writes a box's facts and a program's ending into the result; see outcome.h. */
 #include "runtime/outcome.h"
+
+#include <sys/wait.h>
 
 #include "base/cleanup.h"
 
@@ -25,7 +27,7 @@ void outcome_told(struct result *result, const struct usage *told)
 
     if (told->by == USAGE_BY_NONE)
         return;
-    usage->cpu_us = MAX(usage->cpu_us, told->cpu_us); /* not every control group counts it */
+    usage->cpu_us = MAX(usage->cpu_us, told->cpu_us); /* not every control group counts CPU time */
     if (usage->by != USAGE_BY_ENGINE) {
         usage->max_rss_bytes = MAX(usage->max_rss_bytes, told->max_rss_bytes);
         usage->by = told->by;
@@ -49,6 +51,19 @@ void outcome_end(struct result *result, const struct exec_end *end)
     result->exit_code = outcome_exit_code(end);
     if (end->timed_out)
         result_note(result, "timed out after %g s", (double)result->limits.timeout_ms / 1000);
+}
+
+void outcome_status(struct result *result, const int *status)
+{
+    if (result->timed_out)
+        return;
+    result->signal = status && WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
+    if (!status) {
+        result->exit_code = 1;
+        result_note(result, "the program ended, and its status is unknown");
+    } else {
+        result->exit_code = result->signal ? 128 + result->signal : WEXITSTATUS(*status);
+    }
 }
 
 void outcome_failed(struct result *result)

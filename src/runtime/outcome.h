@@ -1,6 +1,6 @@
 /*
- * outcome.h - what is known of a box, and of the end of a command in it, as the one result says it.
- * Pure. Called by whoever runs something: session/ and oneshot/.
+ * outcome.h - writes the facts about a box, and the ending of a command in it, into the result.
+ * Pure. Called by the code that runs programs: session/ and oneshot/.
  *
  * Runs in: broker, commands
  */
@@ -11,22 +11,30 @@
 #include "runtime/box/box.h"
 #include "runtime/runtime.h"
 
-/* Which layers hold, and what holds each limit. */
+/* Which isolation layers are active, and what enforces each limit. */
 void outcome_isolation(struct result *result, const struct box_facts *facts);
 
-/* What the whole box used, and whether memory ended something in it: nobody inside can forge it. */
+/* What the whole box used, and whether memory ended something in it: the guest cannot forge it. */
 void outcome_usage(struct result *result, const struct box_facts *facts);
-/* Where that is not all, or nothing, who told of the program's end has a say, and is named. */
+/*
+ * If that is incomplete or missing, the report of the program's end is used too, and named as the
+ * source.
+ */
 void outcome_told(struct result *result, const struct usage *told);
 
 /*
- * The status as design.md has it: the program's own, 128+n and `signal` for a signal, -1 with a
- * note for the deadline of `result`'s limits. The usage stays as it was: `end` has the warden's
- * word.
+ * The status as docs/result.md defines it: the program's own, 128+n and `signal` for a signal, -1
+ * with a note for the deadline in `result`'s limits. The usage stays unchanged: `end` has only the
+ * warden's numbers.
  */
 void outcome_end(struct result *result, const struct exec_end *end);
-/* The program's own status stands, unless an error kept it from starting: then it is 1. */
+/*
+ * After that, for a program whose end another process saw: its status as wait(2) returns it; NULL:
+ * unknown, and a note says so. A deadline stays one.
+ */
+void outcome_status(struct result *result, const int *status);
+/* The program's own status stays, unless an error kept it from starting: then it is 1. */
 void outcome_failed(struct result *result);
-int outcome_exit_code(const struct exec_end *end); /* the same status alone */
+int outcome_exit_code(const struct exec_end *end); /* only the status */
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * provider_ops.h - boxes made by somebody else while the caller goes on: the broker's way to a
- * provider.
+ * provider_ops.h - the broker's interface to a provider: boxes are made by another process while
+ * the caller goes on.
  *
  * The local provider is the launcher behind launcher/protocol.h (runtime/local/launched.c); others
- * make their boxes over HTTP. Never blocks; callbacks come from the reactor. A box that was made is
- * the caller's and goes back through end(), also when it was lost.
+ * make their boxes over HTTP. Never blocks; callbacks come from the reactor. A box that was made
+ * belongs to the caller and is returned through end(), also if it was lost.
  *
  * Runs in: broker, commands
  */
@@ -23,7 +23,7 @@
 struct box;
 struct provider;
 
-/* Boxes of an installation: two that fetch, and two that finish what was fetched. */
+/* Boxes of an installation: two kinds that fetch, and two that finish what was fetched. */
 enum make_staging {
     MAKE_ORDINARY,
     MAKE_INSTALLER_TEMPLATE,
@@ -33,56 +33,57 @@ enum make_staging {
 };
 
 struct make_request {
-    const struct provider_row *provider; /* that is to make it; NULL: the configured one */
+    const struct provider_row *provider; /* the provider to make it; NULL: the configured one */
     const char *key;                     /* [a-z0-9_]+ */
     struct limits limits;
     enum isolation minimum;
     bool has_data, has_packages;
-    const char *layer;  /* of the template; NULL: none */
-    const char *tenant; /* whose warm interpreters it shares; NULL: the local tenant's */
-    bool is_warm;       /* a kernel is wanted in it, if one can be had at once */
-    unsigned tier;      /* of its zygote */
+    const char *layer;  /* layer of the template; NULL: none */
+    const char *tenant; /* the tenant whose warm interpreters it shares; NULL: the local tenant's */
+    bool is_warm;       /* a kernel is wanted in it, if one is available at once */
+    unsigned tier;      /* tier of its zygote */
     enum make_staging staging;
 };
 
 /* A box as its provider knows it. */
 struct made {
-    uint32_t number; /* the provider's name for it */
+    uint32_t number; /* the provider's number for it */
     char key[ID_MAX];
     struct box *box; /* owned by the caller now */
     struct limits limits;
     struct box_facts facts;
-    char layer[65];          /* of its template; empty: none */
-    uint32_t kernel;         /* an id for box_cell() in a box that is new; 0: none */
-    bool warden_owns_kernel; /* it was started inside: box_kernel_given() */
+    char layer[65];          /* layer of its template; empty: none */
+    uint32_t kernel;         /* an id for box_cell() in a new box; 0: none */
+    bool warden_owns_kernel; /* the kernel was started inside the box: box_kernel_given() */
     bool is_pooled;
-    const struct provider_row *provider; /* what made it, as that connection was opened */
-    /* Why another provider than `wanted` made it. Borrowed for the call; NULL: it is as wanted. */
+    const struct provider_row
+        *provider; /* the provider that made it, as given when that connection was opened */
+    /* Why another provider than `wanted` made it. Borrowed for the call; NULL: `wanted` made it. */
     const char *fallback;
     const struct provider_row *wanted; /* NULL without `fallback` */
 };
 
-/* How a kernel from a zygote ended: the kernel's word, not the warden's. */
+/* Exit status of a zygote-forked interpreter, reported by the Linux kernel, not by the warden. */
 struct kernel_end {
     uint32_t number, kernel; /* box, and its id there */
     int status;              /* as wait(2) */
     struct usage usage;
 };
 
-/* What LAYER_COMMITTED says. */
+/* The content of LAYER_COMMITTED. */
 struct layer_committed {
     char layer[65];
     uint64_t bytes, files;
     bool was_there;
 };
 
-/* A zygote, or (tier -1) the pool as a whole. */
+/* State of a zygote, or (tier -1) of the pool. */
 struct warm_state {
     char layer[65];
     int tier;
     bool is_ready;
     uint32_t pid, forks, pooled, pool_size;
-    uint64_t memory_bytes, start_ms; /* from its start until it was ready */
+    uint64_t memory_bytes, start_ms; /* start_ms: from its start until it was ready */
 };
 
 struct make_events {
@@ -92,41 +93,41 @@ struct make_events {
 
 struct provider_ops {
     const char *name; /* "local" */
-    /* `serial` names the request until one of the events came; cancel: no event comes any more. */
+    /* `serial` names the request until one of the events came; after cancel no event comes. */
     int (*make)(struct provider *provider, const struct make_request *request,
                 const struct make_events *events, void *ctx, uint32_t *ret_serial,
                 struct error *err);
     void (*make_cancel)(struct provider *provider, uint32_t serial);
-    /*
-     * Frees the box at once; done (may be NULL) once nothing of it is left, with what it used.
-     * Also for a box that went by itself, which stays known until then. Nothing is called any more
-     * once the launcher is gone.
-     */
+    /* Frees the box at once; done (may be NULL) once all of it is removed, with its usage. Also
+     * for a box that ended by itself, which stays known until then. No callback comes after the
+     * launcher is gone. */
     void (*end)(struct provider *provider, uint32_t number, struct box *box,
                 void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
-    /* So far: oom kills, CPU time and the most memory, which nobody inside can forge. Asked before
-     * end() it is answered before. NULL: no memory to ask. */
+    /* Usage so far: OOM kills, CPU time and peak memory, which the guest cannot forge. A
+     * question before end() is answered before it. NULL: no memory to ask. */
     void (*usage)(struct provider *provider, uint32_t number,
                   void (*done)(void *ctx, const struct box_facts *facts), void *ctx);
 
-    /* What only providers with zygotes have; NULL: none, start kernels cold. */
-    /* One more kernel, from a zygote, with the id box_next_id() says (box_kernel_given() takes it).
-     * done: 0, or a negative errno: start it cold. */
+    /* Operations that only providers with zygotes have; NULL: none, start kernels cold. */
+    /* One more kernel, from a zygote, with the id that box_next_id() returns (box_kernel_given()
+     * takes it). done: 0, or a negative errno: start it cold. */
     void (*kernel)(struct provider *provider, uint32_t number, uint32_t kernel, int tier,
                    void (*done)(void *ctx, int num), void *ctx);
-    /* An installer box of this key has ended: its folder becomes a layer; err->num 0: it did. */
+    /* An installer box of this key has ended: makes a layer of its folder; err->num 0: done. */
     void (*commit_layer)(struct provider *provider, const char *key,
                          void (*done)(void *ctx, const struct layer_committed *layer_committed,
                                       const struct error *err),
                          void *ctx);
     void (*discard)(struct provider *provider, const char *key, bool is_packages);
-    /* The default template's layer from now on (NULL: none): it is kept warm. Said twice is once.
-     */
+    /* Sets the default template's layer (NULL: none), which is kept warm. Repeating it has no
+     * effect. */
     void (*set_default)(struct provider *provider, const char *layer);
-    void (*drop_layer)(struct provider *provider, const char *layer); /* nobody names it any more */
+    void (*drop_layer)(struct provider *provider,
+                       const char *layer); /* no template or session uses it any more */
     void (*look)(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),
                  void (*done)(void *ctx), void *ctx);
-    void (*forget)(struct provider *provider, const void *ctx); /* no callback to it any more */
+    void (*forget)(struct provider *provider,
+                   const void *ctx); /* no callback to this ctx any more */
 };
 
 struct provider {
@@ -135,30 +136,31 @@ struct provider {
 
 /*
  * The launcher as a provider, over the broker's control descriptor. `found` is called for each box
- * that was already there (an earlier broker's), then `ready` once with the generation (1: the first
- * broker of this daemon); `stopping` when the daemon is to say goodbye; `gone` when the launcher
- * hung up (then the broker ends too).
+ * that existed already (of an earlier broker), then `ready` once with the generation (1: the first
+ * broker of this daemon); `stopping` when the daemon is to stop; `gone` when the launcher closed
+ * the connection (then the broker ends too).
  */
 struct launched_events {
     void (*found)(void *ctx, const struct made *made);
     void (*ready)(void *ctx, uint32_t generation);
-    void (*ended)(void *ctx, uint32_t number, const struct box_facts *facts); /* by itself */
+    void (*ended)(void *ctx, uint32_t number,
+                  const struct box_facts *facts); /* a box ended by itself */
     void (*stopping)(void *ctx, uint32_t grace_ms);
     void (*gone)(void *ctx);
     void (*kernel_ended)(void *ctx, const struct kernel_end *end); /* may be NULL */
     void (*verdict)(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
                     const char *reason); /* may be NULL */
-    /* A channel to the provider host of a row, in place of any before; the callee's. May be NULL.
-     */
+    /* A channel to the provider host of a row, replacing an earlier one; the callee owns it. May
+     * be NULL. */
     void (*provider_host)(void *ctx, const char *name, int fd);
 };
-/* Takes the descriptor on success. `row`: whose boxes come from there; made.provider is this one.
- */
+/* Takes the descriptor on success. `row`: the provider of its boxes, for made.provider. */
 int launched_open(struct reactor *reactor, int control_fd, const struct provider_row *row,
                   const struct launched_events *events, void *ctx, struct provider **ret,
                   struct error *err);
-void launched_say_ready(struct provider *provider); /* whoever waits for the start is told */
-void launched_quit(struct provider *provider);      /* end everything */
-void launched_close(struct provider *provider);     /* NULL is fine; also inside of its callbacks */
+void launched_say_ready(struct provider *provider); /* reports that the daemon has started */
+void launched_quit(struct provider *provider);      /* ends everything */
+void launched_close(
+    struct provider *provider); /* NULL is fine; may be called inside its callbacks */
 
 #endif

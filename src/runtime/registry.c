@@ -1,5 +1,7 @@
-/* registry.c - the rows of the providers, and the one refusal of what is not built in; see
- * provider.h. */
+/*
+ * registry.c - the rows of the providers, and the one error for a type that is not in this build;
+ * see provider.h.
+ */
 #include <errno.h>
 #include <string.h>
 

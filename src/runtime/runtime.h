@@ -1,9 +1,8 @@
 /*
- * runtime.h - how a command that waits makes one box: a column of a provider's row (provider.h).
+ * runtime.h - how a blocking command makes one box: a column of a provider's row (provider.h).
  *
- * What happens inside of a box goes over box.h, the same for all providers. One thread; create may
- * block for the bring-up of a box and no longer. The broker, which does not wait, has
- * provider_ops.h.
+ * What happens inside a box goes through box.h, the same for all providers. One thread; create
+ * blocks only for the bring-up of a box. The broker, which must not block, uses provider_ops.h.
  *
  * Runs in: broker, commands
  */
@@ -19,24 +18,23 @@
 struct box;
 struct provider_row;
 
-/* What the provider knows about a box that nobody inside can forge. */
+/* Facts about a box that the guest cannot forge. */
 struct box_facts {
     uint32_t layers, missing;
     enum limit_by memory_by, pids_by, cpu_by, disk_by;
     uint64_t oom_kills;
-    struct usage usage; /* whole after destroy; so far before */
-    uint8_t why;        /* it ended by itself: enum launcher_why of launcher/protocol.h */
+    struct usage usage; /* complete after destroy; so far before */
+    uint8_t why;        /* if it ended by itself: enum launcher_why of launcher/protocol.h */
 };
 
 struct runtime_ops {
-    /*
-     * *ret is owned by the caller and goes back through destroy. `facts` says what is known of the
-     * layers, also when the box was refused: a refusal tells what would have held.
-     */
+    /* *ret is owned by the caller and returned through destroy. `facts` says what is known of
+     * the isolation layers, also if the box was refused: then which would have been active. */
     int (*create)(const struct provider_row *row, const struct box_spec *spec, struct box **ret,
                   struct box_facts *facts, struct error *err);
 
-    /* Ends everything in the box, waits until it is gone, frees it. NULL is fine. Fills `facts`. */
+    /* Ends everything in the box, waits until it is removed, frees it. NULL is fine. Fills
+     * `facts`. */
     void (*destroy)(struct box *box, struct box_facts *facts);
 };
 

@@ -19,10 +19,10 @@ struct filter {
     const struct sock_filter *code;
 };
 
-extern const struct filter filter_guest;         /* guest code inside namespaces of its own */
-extern const struct filter filter_guest_offline; /* guest code where there are none: no sockets */
-extern const struct filter filter_warden;        /* our PID 1; lies below the guest's filter */
-extern const struct filter filter_zygote;        /* a warm Python; lies below its kernels' */
-extern const struct filter filter_zygote_one_id; /* the same where there is one id only */
+extern const struct filter filter_guest;         /* guest code in its own namespaces */
+extern const struct filter filter_guest_offline; /* guest code without namespaces: no sockets */
+extern const struct filter filter_warden;        /* PID 1 of a box; below the guest's filter */
+extern const struct filter filter_zygote;        /* a zygote; below its kernels' filter */
+extern const struct filter filter_zygote_one_id; /* the same if there is only one id */
 
 #endif

@@ -117,17 +117,6 @@ int guest_folder(const struct sandbox *sandbox, const struct guest_start *start)
     return chdir(cwd) < 0 ? -errno : 0;
 }
 
-static const char *env_value(const char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; *env; env++) {
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return *env + length + 1;
-    }
-    return "";
-}
-
 /* The last descriptor, and at last: until now any other may have had its number. */
 static int hand_socket(int fd)
 {
@@ -142,7 +131,7 @@ int guest_exec(const struct sandbox *sandbox, const struct guest_start *start)
     const char *name = start->argv[0];
     char *const *argv = (char *const *)start->argv;
     char *const *env = (char *const *)start->env;
-    const char *path = env_value(start->env, "PATH");
+    const char *path = env_value(env, "PATH") ?: "";
     int result = ENOENT;
     uint64_t now = clock_now_ns();
 

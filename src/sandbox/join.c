@@ -1,14 +1,15 @@
 /*
- * join.c - a process of ours that was forked outside of a box becomes a guest of it, without an
+ * join.c - a process that was forked outside a box (by a zygote) becomes a guest of it, without an
  * exec.
  *
- * A cold guest is a fork of the warden and has most of its walls from there; this one has to put on
- * all of them by itself. Its fork has put it into the box's namespaces (zygote/module.c), where it
- * has all capabilities for a few system calls. The order is what the kernel dictates: the control
- * group while the id is still that of who opened its file (v1), then everything that a cold guest
- * does. Where a cold guest has the warden's filter below its own, this one has its zygote's, which
- * allows what a guest may. It is not dumpable all the while: in a box where everybody has the same
- * id a guest could otherwise patch it through /proc/PID/mem before its filter is on.
+ * A cold guest is a fork of the warden and inherits most of its isolation; this process must apply
+ * all of it by itself. Its fork has put it into the box's namespaces (zygote/module.c), where it
+ * has all capabilities for a few system calls. The kernel dictates the order: the control group
+ * while the process still has the id that opened the group's file (v1), then everything that a cold
+ * guest does. Where a cold guest has the warden's filter below its own, this one has its zygote's,
+ * which allows everything a guest may do. It is not dumpable during all of this: in a box where all
+ * processes have the same id a guest could otherwise patch it through /proc/PID/mem before its
+ * filter is active.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,8 @@
 #include "sandbox/stage.h"
 #include "sys/calls.h"
 
-#define HIGH_FD 64      /* above every number that is given here */
-#define FIRST_FREE_FD 6 /* 0-3 are the guest's; 4 and 5 are given up when it has joined */
+#define HIGH_FD 64      /* above all descriptor numbers used here */
+#define FIRST_FREE_FD 6 /* 0-3 are the guest's; 4 and 5 are closed when it has joined */
 
 static int join_group(struct sandbox *sandbox, struct guest_join *join)
 {
@@ -42,7 +43,7 @@ static int move_fd(int *fd, int to)
     return 0;
 }
 
-/* Must: come after the namespaces: /dev/null is the box's own. */
+/* Must come after the namespaces: /dev/null is the box's own. */
 static int join_descriptors(struct sandbox *sandbox, struct guest_join *join)
 {
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -50,7 +51,7 @@ static int join_descriptors(struct sandbox *sandbox, struct guest_join *join)
                   &join->socket_fd, &join->told_fd, &join->ruleset_fd};
     int r = 0;
 
-    /* Out of the way first: one's number may be another's target. */
+    /* Moved to high numbers first: a descriptor's number may be another's target. */
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
         if (*fds[i] < 0)
             continue;
@@ -66,7 +67,7 @@ static int join_descriptors(struct sandbox *sandbox, struct guest_join *join)
         else
             close((int)i);
     }
-    /* Programs that the guest starts do not get its socket. */
+    /* Programs that the guest starts do not inherit its socket. */
     if (r == 0 && fcntl(join->socket_fd, F_SETFD, FD_CLOEXEC) < 0)
         r = -errno;
     if (r == 0 && sys_close_range(FIRST_FREE_FD, ~0U, 0) < 0)
@@ -92,7 +93,7 @@ static int join_limits(struct sandbox *sandbox, struct guest_join *join)
     return guest_rlimits(sandbox, NULL);
 }
 
-/* Entering the user namespace gave all capabilities there, the bounding set among them. */
+/* Entering the user namespace gave all capabilities there, including the bounding set. */
 static int join_ids(struct sandbox *sandbox, struct guest_join *join)
 {
     int r;
@@ -131,7 +132,7 @@ static int join_landlock(struct sandbox *sandbox, struct guest_join *join)
     return r;
 }
 
-/* Must: be the last on walls. */
+/* Must be the last step. */
 static int join_filter(struct sandbox *sandbox, struct guest_join *join)
 {
     (void)join;

@@ -2,11 +2,11 @@
  * root.c - the box's root: one tmpfs, put together from the plan's steps, then pivoted into.
  *
  * Theory of operation. The whole root is a single tmpfs with the box's disk limit. It is mounted
- * over an existing folder of our private mount namespace (nobody else sees that), filled, and made
- * read-only as a mount; the writable places (/tmp, /workspace, /home/user, /dev/shm) are clones of
- * folders of the same tmpfs mounted on themselves, which keep their own, writable, mount. So one
- * limit in bytes and inodes covers all of them. Every target is a path of this fresh tmpfs that
- * only we have touched: there is no link of a guest or of an image that could be followed.
+ * over an existing folder of our private mount namespace (no other process sees it), filled, and
+ * made read-only as a mount; the writable places (/tmp, /workspace, /home/user, /dev/shm) are
+ * clones of folders of the same tmpfs mounted on themselves, which keep their own, writable, mount.
+ * So one limit in bytes and inodes covers all of them. Every target is a path of this fresh tmpfs
+ * that only we have touched: there is no link of a guest or of an image that could be followed.
  *
  * Propagation: a mount namespace that is owned by a new user namespace begins with slave mounts, so
  * nothing of this reaches the host.

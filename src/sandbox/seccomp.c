@@ -1,4 +1,4 @@
-/* seccomp.c - putting on the filters that tools/gen-filter made at build time. */
+/* seccomp.c - installs the filters that tools/gen-filter made at build time. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -22,7 +22,7 @@ static bool is_refusal(int r)
     return r == -ENOSYS || r == -EINVAL || r == -EPERM || r == -EACCES;
 }
 
-/* The last stage: from here on the warden can do what its own table allows. */
+/* The last stage: from here on the warden can do only what its own table allows. */
 int stage_warden_filter(struct sandbox *sandbox)
 {
     int r = put_on(sandbox->plan->warden_filter);
@@ -37,7 +37,10 @@ int stage_warden_filter(struct sandbox *sandbox)
     return 0;
 }
 
-/* Must: be the last before exec. Never skipped where the warden has its own: never weaker. */
+/*
+ * Must be the last step before exec. Never skipped if the warden has its own filter: a guest is
+ * never less restricted.
+ */
 int guest_filter(const struct sandbox *sandbox, const struct guest_start *start)
 {
     (void)start;

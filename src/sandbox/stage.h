@@ -15,7 +15,7 @@
 void sandbox_have(struct sandbox *sandbox, enum isolation_layer layer);
 void sandbox_lack(struct sandbox *sandbox, enum isolation_layer layer, int negative_errno);
 
-/* container.c: which layers hold that were there before us, as far as they can be seen. */
+/* container.c: finds out which layers existed before, as far as they can be seen. */
 void container_note(struct sandbox *sandbox);
 
 /* bring-up */

@@ -1,4 +1,7 @@
-/* account.c - ends of programs, boxes and sessions for the metrics and the audit; see account.h. */
+/*
+ * account.c - records the ends of programs, boxes and sessions in the metrics and the audit log;
+ * see account.h.
+ */
 #include "session/account.h"
 
 #include <stdlib.h>
@@ -14,7 +17,7 @@
 #include "runtime/outcome.h"
 #include "session/run_private.h"
 
-/* ---- what was asked for ---- */
+/* ---- the start of a program ---- */
 
 static struct account *make(struct session_manager *manager, const struct caller *caller,
                             const char *data, size_t length)
@@ -97,7 +100,7 @@ void account_execution_started(struct execution *execution)
                            "tenant", session_tenant(session)));
 }
 
-/* ---- how it ended ---- */
+/* ---- the end of a program ---- */
 
 static bool is_refusal(const char *code)
 {
@@ -164,7 +167,7 @@ static json_t *layers_json(uint32_t layers)
     return array;
 }
 
-/* As a text, or as a list of words. */
+/* A string for source code, an array of strings for a command line. */
 static json_t *code_json(const struct account *account)
 {
     json_t *list;
@@ -181,7 +184,7 @@ static json_t *code_json(const struct account *account)
     return list;
 }
 
-/* The code itself, where it is configured and was kept. */
+/* Adds the code itself, where SANDBOX_STORE_CODE asks for it and account_new() copied it. */
 static void add_code(json_t *fields, const struct session_manager *manager,
                      const struct account *account, const char *result)
 {
@@ -192,7 +195,7 @@ static void add_code(json_t *fields, const struct session_manager *manager,
         json_object_set_new(fields, account->is_words ? "argv" : "code", code_json(account));
 }
 
-/* Takes over `fields`: what this kind has besides. */
+/* Takes over `fields`, the members that only this kind of record has. */
 static void record(struct session_manager *manager, const struct account *account,
                    const struct ending *ending, json_t *fields)
 {
@@ -265,7 +268,7 @@ void account_execution(struct execution *execution)
     record(session->manager, execution->account, &ending,
            json_pack("{s:s, s:s, s:s*}", "session_id", session->id, "execution_id", id, "language",
                      execution->cell ? execution->cell->language : NULL));
-    account_free(ptr_take(&execution->account)); /* its trace stays, for results */
+    account_free(ptr_take(&execution->account)); /* execution->trace stays: results name it */
 }
 
 /* ---- boxes and sessions ---- */

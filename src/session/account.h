@@ -1,6 +1,7 @@
 /*
- * account.h - what happened to a program, told once to the metrics and to the audit: who asked,
- * what (its hash), how it ended, and which walls held. Inside of session/.
+ * account.h - writes what happened to a program to the metrics and the audit log, once: the caller,
+ * the SHA-256 of the code, the ending, and which isolation mechanisms were active. Called by the
+ * files of session/ only.
  *
  * Runs in: broker
  */
@@ -21,37 +22,47 @@ struct run;
 struct session;
 struct error;
 
-/* From its request to its end. */
+/* One program, from its request to its end. */
 struct account {
     struct caller caller;
-    char hash[SHA256_TEXT]; /* of the code, or of a command's words with a NUL behind each */
-    char *code;             /* a copy, where SANDBOX_STORE_CODE may want it; NULL: none */
+    char hash[SHA256_TEXT]; /* SHA-256 of the code, or of a command's arguments with a NUL after
+                               each */
+    char *code;             /* a copy, if SANDBOX_STORE_CODE may need it; NULL: none */
     size_t length;
-    bool is_words; /* it is a command's */
+    bool is_words; /* `code` is a command's arguments, not source code */
 };
 
-/* The caller is copied; NULL: the engine itself. NULL: no memory, and it is told without. */
+/*
+ * The caller is copied; NULL: the engine itself. Returns NULL without memory: the program still
+ * runs, and is recorded without these facts.
+ */
 struct account *account_new(struct session_manager *manager, const struct caller *caller,
                             const char *code, size_t length);
 struct account *account_words(struct session_manager *manager, const struct caller *caller,
                               const char *const *words);
 void account_free(struct account *account); /* NULL is fine */
 
-/* It is under way: told before it runs, so that nothing runs unseen should the broker die. */
+/*
+ * The program starts. Recorded before it runs, so that the audit log names it even if the broker
+ * dies.
+ */
 void account_run_started(struct run *run);
 void account_execution_started(struct execution *execution);
 
-/* It was not begun ("run", "exec" or "cell"); the door tells the audit. Returns err->num. */
+/*
+ * The program ("run", "exec" or "cell") was refused before it began. Only the metrics are written;
+ * the door writes the audit line. Returns err->num.
+ */
 int account_refused(struct session_manager *manager, const char *kind, const char *tenant,
                     const struct error *err);
 
-/* Its result is complete. */
+/* The run's result is complete. */
 void account_run(struct run *run);
-/* It has ended. */
+/* The execution has ended. */
 void account_execution(struct execution *execution);
-/* A box stands; asked_ns: when it was asked for (0: nobody knows). */
+/* A box is ready; asked_ns: when it was requested (0: unknown). */
 void account_box(struct session_manager *manager, const struct made *made, uint64_t asked_ns);
-/* Something about a session: "session.created", "session.ended". Borrows. */
+/* An event of a session's life: "session.created", "session.ended". Borrows its arguments. */
 void account_session(const struct session *session, const char *action,
                      const struct caller *caller);
 

@@ -1,10 +1,10 @@
 /*
- * adopt.c - a new broker takes over what an earlier one left: rows of the index, boxes that the
+ * adopt.c - a new broker takes over what an earlier broker left: rows of the index, boxes that the
  * launcher holds, commands that the wardens know.
  *
- * Who says what: the index which sessions and executions there are, the launcher which boxes stand,
- * a warden which commands it has and how far their output was acknowledged, the spools how far it
- * was kept. Nothing else is believed.
+ * Each fact has one source. The index says which sessions and executions exist, the launcher which
+ * boxes exist, a warden which commands it has and how far their output was acknowledged, the spools
+ * how much output was stored. No other source is trusted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ void session_manager_found(struct session_manager *manager, const struct made *m
     struct found *found = calloc(1, sizeof(*found));
 
     if (!found || str_starts(made->key, "r_") || str_starts(made->key, "i_")) {
-        /* A one-shot run whose client is gone with the broker that served it. */
+        /* A one-shot run: its client's connection ended with the broker that served it. */
         manager->provider->ops->end(manager->provider, made->number, made->box, NULL, NULL);
         free(found);
         return;
@@ -60,7 +60,9 @@ static struct found *take_found(struct session_manager *manager, const char *key
     return NULL;
 }
 
-/* Words that outlive the row they came from: reasons are static everywhere else. */
+/*
+ * The text must outlive the index row it is read from: reasons are static strings everywhere else.
+ */
 static const char *known_reason(const char *reason)
 {
     static const char *const reasons[] = {
@@ -75,7 +77,7 @@ static const char *known_reason(const char *reason)
 
 /* ---- rows ---- */
 
-/* Nobody is refused what runs already. */
+/* Counts without a limit: programs that run already are not refused. */
 static void count_running(struct session *session)
 {
     session->running++;
@@ -99,7 +101,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     execution->end = (struct exec_end){
         .exit_code = row->exit_code,
         .signal = row->signal,
-        .has_output = true, /* nobody knows any more: it is looked at */
+        .has_output = true, /* unknown after a restart, so the folder is listed */
         .duration_ns = row->duration_ns,
         .usage = {.cpu_us = row->cpu_us,
                   .max_rss_bytes = row->max_rss_bytes,
@@ -134,7 +136,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
             *spool = (struct spool){.fd = -1, .length = length};
         if (spool->length == length)
             continue;
-        spool->length = spool->first = length; /* it was dropped */
+        spool->length = spool->first = length; /* the spool file was dropped */
         spool->head = 0;
     }
     session->spooled += execution_kept(execution);
@@ -203,22 +205,24 @@ static void take_over(struct session *session, struct execution *execution,
     for (int i = 0; i < BOX_STREAMS; i++) {
         uint64_t have = execution->out[i].length;
 
-        /* The warden counts anew when a cell runs a second time; what the first time wrote may have
-         * been in memory only. */
+        /* The warden counts output from 0 again when a cell runs a second time; output of the
+         * first run may have been in memory only. */
         if (execution->cell) {
             execution->cell->base[i] = MIN(execution->cell->base[i], have);
             have -= execution->cell->base[i];
         }
         offset[i] = clamp(have, found->first[i], found->written[i]);
         if (offset[i] != have && execution->out[i].length < kept[i])
-            execution->flags |= EXECUTION_UNKEPT; /* the disk was full: a piece is missing */
+            execution->flags |=
+                EXECUTION_UNKEPT; /* the disk was full: some bytes were not stored */
     }
     if (timeout_ms) {
         uint64_t used = now - MIN(now, execution->started_ms);
 
         timeout_ms = used < timeout_ms ? timeout_ms - used : 1;
     }
-    /* Whoever waited for it is gone, and may come back: nobody's leaving ends it now. */
+    /* The client that waited is gone and may come back, so the command no longer ends when its
+     * watchers leave. */
     execution->flags |= EXECUTION_BACKGROUND;
     if (found->has_started)
         execution->state = EXECUTION_RUNNING;
@@ -263,8 +267,9 @@ static void on_baseline(void *ctx, const struct box_facts *facts)
 }
 
 /*
- * How often memory ran out before: the next command that is killed is not one of those. Where none
- * was, nobody is asked: one that ends just now may be the first.
+ * Asks how often the box ran out of memory so far, so that only a later count explains the next
+ * killed command. Not asked where no ended execution ran out of memory: one that ends right now may
+ * be the first.
  */
 static void ask_baseline(struct session *session)
 {
@@ -279,7 +284,7 @@ static void ask_baseline(struct session *session)
     }
 }
 
-/* What no warden knows was never started. */
+/* A command that the warden does not know was never started. */
 static void fail_unknown(struct session *session)
 {
     struct error lost = {0};
@@ -307,7 +312,8 @@ static void on_done(void *ctx, const struct error *err)
     fail_unknown(session);
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
-        /* One may have come while nobody was there to put it in. */
+        /* A dataset may have been uploaded while there was no broker to copy it into the
+         * container. */
         if (!provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS))
             datasets_push(session, false);
         if (!session->push)
@@ -335,7 +341,7 @@ static void adopt(struct session *session, const struct made *made)
         on_done(session, &err);
 }
 
-/* It never had one: its first use makes it. */
+/* The session had no box yet: its first use makes one. */
 static void begin_without_box(struct session *session)
 {
     contexts_settle(session);
@@ -350,7 +356,7 @@ void session_manager_start(struct session_manager *manager, uint32_t generation,
     manager->generation = generation;
     manager->ready = ready;
     manager->ready_ctx = ctx;
-    manager->adopting = 1; /* until every box was asked */
+    manager->adopting = 1; /* kept above 0 until every box was asked */
     if (index_each_session(manager->spec.index, load_session, manager, &err) < 0)
         log_error("reading the index: %s", err.text);
     else
@@ -366,7 +372,7 @@ void session_manager_start(struct session_manager *manager, uint32_t generation,
             0)
             log_error("commands of %s: %s, continuing without them", session->id, err.text);
         if (session->is_provisional && !found)
-            session_end(session, "deleted", NULL, NULL); /* who asked for it has no answer */
+            session_end(session, "deleted", NULL, NULL); /* the client never got its id */
         else if (found)
             adopt(session, &found->made);
         else if (generation == 1)

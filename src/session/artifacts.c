@@ -16,11 +16,12 @@
 #include "base/str.h"
 #include "session/session_private.h"
 
-/* Beside the folders of sessions: no file has a second name in another mount (linkat(2)). */
+/* Inside output/, beside the folders of sessions: linkat(2) cannot link across mounts. */
 #define FOLDER ".by-id"
 #define SECRET "links"
-#define LOOK_MS 900000 /* the wall clock may be set: it is looked at now and then */
-#define AGAIN_MS 60000 /* after something that could not be removed */
+/* The wall clock may be set, so expiry times are compared again at this interval */
+#define LOOK_MS 900000
+#define AGAIN_MS 60000 /* wait after a file that could not be removed */
 
 static int open_store(const struct session_manager *manager, bool makes_it)
 {
@@ -33,7 +34,7 @@ static int open_store(const struct session_manager *manager, bool makes_it)
     return fd < 0 ? -errno : fd;
 }
 
-/* ---- on the way to the disk ---- */
+/* ---- hashing bytes while they are written ---- */
 
 void artifact_begin(struct artifact_digest *digest)
 {
@@ -52,9 +53,9 @@ void artifact_add(struct artifact_digest *digest, const void *data, size_t lengt
     sha256_add(&digest->hash, data, length);
 }
 
-/* ---- what goes ---- */
+/* ---- removal ---- */
 
-/* Ids of rows: they are removed after the list is read. */
+/* Collects the ids of rows, to be removed after the list was read. */
 static void note_id(void *ctx, const struct output_row *row)
 {
     char ***ids = ctx;
@@ -63,7 +64,7 @@ static void note_id(void *ctx, const struct output_row *row)
         strv_push(ids, row->id);
 }
 
-/* False: not all of them. */
+/* Returns false if some could not be removed. */
 static bool remove_all(struct session_manager *manager, char *const *ids)
 {
     struct error err = {0};
@@ -72,25 +73,25 @@ static bool remove_all(struct session_manager *manager, char *const *ids)
     for (size_t i = 0; ids && ids[i]; i++) {
         if (artifact_remove(manager, ids[i], &err) == 0)
             continue;
-        log_warning("output %s: %s, continuing with it", ids[i], err.text);
+        log_warning("removing output %s: %s, continuing without removing it", ids[i], err.text);
         is_done = false;
     }
     return is_done;
 }
 
-/* The timer goes to the first one whose time is over. */
+/* Sets the timer to the first expiry time. */
 static void expect(struct session_manager *manager, uint64_t least_ms)
 {
     uint64_t now_ms = clock_wall_ms(), next_ms, wait_ms = LOOK_MS;
 
     if (output_row_next(manager->spec.index, &next_ms, NULL) == 0) {
         wait_ms = next_ms > now_ms ? MIN(next_ms - now_ms, (uint64_t)LOOK_MS) : 0;
-        wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : wait_ms; /* nothing to wait for */
+        wait_ms = next_ms == UINT64_MAX ? UINT64_MAX : wait_ms; /* no artifact expires */
     }
     manager->spec.reactor->ops->timer_set(manager->artifacts, MAX(wait_ms, least_ms));
 }
 
-/* Some in each turn. */
+/* Removes a limited number of expired artifacts in each turn of the loop. */
 static void on_due(void *ctx)
 {
     struct session_manager *manager = ctx;
@@ -131,14 +132,14 @@ void artifacts_end(struct session *session)
         artifacts_recount(manager, session->tenant);
 }
 
-/* ---- what is kept ---- */
+/* ---- artifacts that are kept, and the disk quota ---- */
 
 struct keeping {
     struct session_manager *manager;
     uint64_t bytes;
 };
 
-/* Whether a session that lives counts it: it is the newest of its name. */
+/* Whether a live session counts its bytes already: it is the newest artifact of its name there. */
 static bool is_held(const struct session_manager *manager, const struct output_row *row)
 {
     struct session *session = manager->sessions;
@@ -188,13 +189,13 @@ void artifacts_adopt(struct session_manager *manager)
         artifacts_recount(manager, tenants[i]);
 }
 
-/* ---- a new one ---- */
+/* ---- saving ---- */
 
 struct looking {
     const char *name, *sha256;
-    struct output_row *same; /* filled with one that is the same */
+    struct output_row *same; /* filled with an earlier artifact that has the same bytes */
     bool has_same;
-    char **old; /* strv: others of this name */
+    char **old; /* strv: ids of other artifacts of this name */
 };
 
 static void look_at(void *ctx, const struct output_row *row)
@@ -253,7 +254,7 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
     looking.sha256 = row.sha256;
     looking.old = strv_new();
     r = looking.old ? output_row_each(manager->spec.index, session->id, look_at, &looking, err)
-                    : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+                    : error_memory(err);
     old = looking.old;
     if (r < 0)
         return r;
@@ -265,8 +266,7 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
         if (r == 0)
             r = add_link(manager, folder_fd, name, row.id);
         if (r < 0)
-            return error_set(err, r, ERROR_ENGINE, "naming '%.100s' by an id: %s", name,
-                             strerror(-r));
+            return error_set(err, r, ERROR_ENGINE, "giving '%.100s' an id: %s", name, strerror(-r));
     }
     r = output_row_put(manager->spec.index, &row, err);
     if (r < 0)
@@ -277,14 +277,14 @@ int artifact_save(struct session *session, int folder_fd, const char *name,
     return 0;
 }
 
-/* ---- what is there ---- */
+/* ---- finding and listing ---- */
 
 static int not_found(const char *id, struct error *err)
 {
     return error_set(err, -ENOENT, ERROR_NO_ROUTE, "there is no output '%.*s'", ID_MAX, id);
 }
 
-/* "a_" and hexadecimal digits: what goes to the disk as a name. */
+/* "a_" and hexadecimal digits, because the id becomes a file name. */
 static bool is_id(const char *id)
 {
     size_t length = strlen(id);
@@ -301,7 +301,7 @@ int artifact_find(struct session_manager *manager, const char *id, struct output
     if (r < 0)
         return r;
     if (r > 0 && !ret->is_kept && ret->expires_ms <= clock_wall_ms())
-        r = 0; /* the timer has not come to it yet */
+        r = 0; /* expired, but the timer has not removed it yet */
     return r > 0 ? 0 : not_found(id, err);
 }
 
@@ -327,7 +327,8 @@ int artifact_keep(struct session_manager *manager, struct output_row *row, bool 
     row->is_kept = is_kept;
     row->expires_ms = MAX(row->expires_ms, now_ms + manager->spec.config->artifact_ms);
     r = output_row_put(manager->spec.index, row, err);
-    if (is_more) /* only asked for: what is kept is counted as a whole */
+    if (is_more) /* only checks for room: kept bytes are counted as one sum by artifacts_recount()
+                  */
         tenant_give(manager->tenants, row->tenant, QUOTA_DISK, row->bytes);
     if (r == 0)
         artifacts_recount(manager, row->tenant);
@@ -360,9 +361,9 @@ int artifacts_secret(struct session_manager *manager, uint8_t secret[SHA256_BYTE
     return index_secret(manager->spec.index, SECRET, secret, err);
 }
 
-/* ---- the engine's own ---- */
+/* ---- start and stop ---- */
 
-/* A broker that died between the two left bytes that no row speaks of. */
+/* A broker that died between storing the bytes and storing the row left bytes without a row. */
 static void remove_strays(struct session_manager *manager)
 {
     CLEANUP(fd_closep) int store_fd = open_store(manager, false);

@@ -1,8 +1,6 @@
 /* await.c - waiting for an execution's end, its outputs and its result; see await.h. */
 #include "session/await.h"
 
-#include <errno.h>
-
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -23,7 +21,7 @@ static void add_files(struct session *session, const struct execution_outcome *o
 
         if (result_add_file(result, output->name, has_path ? path : NULL, output->bytes,
                             has_path ? NULL : output->skipped) < 0)
-            return; /* no memory: the list is shorter, the count is true */
+            return; /* no memory: the list is shorter, but file_count is right */
     }
 }
 
@@ -64,7 +62,7 @@ static void on_due(void *ctx)
     finish(ctx, &outcome, 0, NULL);
 }
 
-/* A session without a box has nothing to fetch from; one whose box is being taken over has. */
+/* A session without a box has nothing to fetch from; a session whose box is being adopted has. */
 static bool has_outputs(const struct execution_await *await)
 {
     struct session *session = await->execution->session;
@@ -105,7 +103,7 @@ int execution_await(struct execution_await *await, struct execution *execution,
         await->timer = reactor_timer(reactor, on_due, await);
     if (!await->watcher || (has_timer && !await->timer)) {
         execution_await_end(await);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     if (has_timer)
         reactor->ops->timer_set(await->timer, spec->timeout_ms);

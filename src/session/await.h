@@ -3,7 +3,7 @@
  *
  * Every door that replies with an execution's result uses this: REST, the event streams, the tools.
  * The struct belongs to the caller, zeroed before the first use; done() comes at most once for each
- * execution_await(), perhaps from inside of it. One thread, never blocks.
+ * execution_await(), perhaps before it returns. One thread, never blocks.
  *
  * Runs in: broker
  */
@@ -46,8 +46,8 @@ int execution_await(struct execution_await *await, struct execution *execution,
                     const struct execution_await_spec *spec, struct error *err);
 
 /*
- * The caller leaves, before or after done(): an execution that nobody else waits for is killed, as
- * execution_unwatch() says. Twice is fine.
+ * The caller leaves, before or after done(): an execution without any other watcher is killed, as
+ * execution_unwatch() says. May be called twice.
  */
 void execution_await_end(struct execution_await *await);
 

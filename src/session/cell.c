@@ -1,8 +1,8 @@
 /*
  * cell.c - a cell: an execution that a kernel runs; see session.h and docs/kernels.md.
  *
- * It waits in its context's queue, is sent, and ends by its kernel's word or with its kernel. One
- * that never began because the kernel before it had died goes to the next kernel, once.
+ * A cell waits in its context's queue, is sent to the kernel, and ends when the kernel reports its
+ * end or dies. A cell that had not begun when its kernel died is sent to the next kernel, once.
  */
 #include <errno.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ void cell_free(struct execution *execution)
     free(cell);
 }
 
-/* ---- the row ---- */
+/* ---- the row in the index ---- */
 
 char *cell_text(const struct execution *execution)
 {
@@ -100,12 +100,12 @@ void cell_load(struct execution *execution, const char *text)
     cell->install_meta = json_incref(json_object_get(json, "install"));
     cell->is_again = json_object_get(json, "base");
     for (size_t i = 0; i < BOX_STREAMS; i++)
-        cell->base[i] = (uint64_t)json_integer_value(
-            json_array_get(json_object_get(json, "base"), i)); /* of our own making */
+        cell->base[i] = (uint64_t)json_integer_value(json_array_get(
+            json_object_get(json, "base"), i)); /* the broker wrote this JSON itself */
     execution->cell = cell;
 }
 
-/* ---- its end ---- */
+/* ---- the end of a cell ---- */
 
 static void unqueue(struct execution *execution)
 {
@@ -146,7 +146,7 @@ void cell_over(struct execution *execution)
     cell->context = NULL;
     if (context->running == execution)
         context->running = NULL;
-    /* Why it died is known only now. */
+    /* The reason of the kernel's death is known only now. */
     if (cell->has_lost && !context->kernel && context->note[0]) {
         if (execution->flags & EXECUTION_OOM)
             str_copy(context->note, sizeof(context->note),
@@ -165,7 +165,10 @@ void cell_cancel(struct execution *execution, const struct error *err)
     execution_fail(execution, err);
 }
 
-/* The box has told its end, and if its kernel is gone, somebody how. */
+/*
+ * The box has reported the cell's end and, if its kernel is gone, the kernel's exit status is known
+ * or given up.
+ */
 static void settle(struct execution *execution)
 {
     struct cell *cell = execution->cell;
@@ -173,7 +176,7 @@ static void settle(struct execution *execution)
     struct exec_end *end = &execution->end;
 
     if (cell->is_settled)
-        return; /* only memory is still asked about */
+        return; /* only the launcher's answer about memory is still missing */
     cell->is_settled = true;
     if (!end->kernel_died && cell_install_begin(execution))
         return;
@@ -196,7 +199,10 @@ void cell_kernel_status(struct execution *execution)
         settle(execution);
 }
 
-/* Nothing of it was run: the next kernel gets it. False: it had its chance. */
+/*
+ * Nothing of the cell was run, so it is sent to the next kernel. Returns false if it was sent again
+ * before.
+ */
 static bool send_again(struct execution *execution, const struct exec_end *end)
 {
     struct cell *cell = execution->cell;
@@ -234,7 +240,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
         settle(execution);
         return;
     }
-    if (cell->kernel && cell->kernel->failure.code) { /* it never was */
+    if (cell->kernel && cell->kernel->failure.code) { /* the kernel never started */
         execution_fail(execution, &cell->kernel->failure);
         return;
     }
@@ -256,7 +262,7 @@ static void on_failed(void *ctx, const struct error *err)
     execution_fail(execution, kernel && kernel->failure.code ? &kernel->failure : err);
 }
 
-/* ---- its life ---- */
+/* ---- while a cell runs ---- */
 
 static void on_started(void *ctx)
 {
@@ -267,14 +273,17 @@ static void on_started(void *ctx)
     execution->flags |= EXECUTION_STARTED;
     if (execution->cell->kernel)
         execution->cell->kernel->is_placed = true;
-    if (!execution->cell->install) /* else it may run again */
+    if (!execution->cell->install) /* else the cell may run again after an installation */
         request_free(execution->cell);
     bus_publish(session->manager->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     execution_tell(execution, true);
 }
 
-/* Events are kept from the beginning up to a limit: half a line of JSON helps nobody. */
+/*
+ * Events are kept from the beginning up to a limit, in whole lines: half a line of JSON is of no
+ * use.
+ */
 size_t cell_keep(struct execution *execution, enum box_stream stream, const void *data,
                  size_t length)
 {
@@ -300,7 +309,7 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
 const struct exec_events cell_exec_events = {
     .started = on_started, .output = on_output, .ended = on_ended, .failed = on_failed};
 
-/* Asked twice, then killed; see box.h. */
+/* The interrupt was not obeyed: interrupts once more, then kills; see box.h. */
 static void on_grace(void *ctx)
 {
     struct execution *execution = ctx;
@@ -332,14 +341,14 @@ void cell_abandon(struct execution *execution)
         on_grace(execution);
 }
 
-/* ---- its beginning ---- */
+/* ---- the start of a cell ---- */
 
 static void choose_word(struct cell *cell, struct context *context, struct kernel *kernel)
 {
     cell->number = ++kernel->cells;
     cell->warm = kernel->warm;
     if (cell->is_again && kernel->cells > 1)
-        return; /* as it was the first time */
+        return; /* the second run keeps the number of the first */
     cell->word = kernel->cells > 1 || kernel->was_adopted ? "kept" : "new";
     if (kernel->cells > 1 || !context->note[0])
         return;
@@ -352,7 +361,8 @@ void cell_send(struct execution *execution, struct kernel *kernel)
 {
     struct session *session = execution->session;
     struct cell *cell = execution->cell;
-    /* One that came from a zygote or a pool knows nothing of the session's environment. */
+    /* A kernel from a zygote or a pool started without the session's environment, so the cell
+     * brings it. */
     CLEANUP(strv_freep)
     char **env = kernel->has_env ? env_vector(NULL, cell->env) : session_env(session, cell->env);
     struct cell_spec spec = {
@@ -373,9 +383,10 @@ void cell_send(struct execution *execution, struct kernel *kernel)
     execution_number_now(execution, session->box);
     cell->kernel = kernel;
     kernel->cell = execution;
-    r = env ? 0 : error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    r = env ? 0 : error_memory(&err);
     if (r == 0)
-        r = execution_record(execution, &err); /* first: a broker that dies now leaves a row */
+        r = execution_record(
+            execution, &err); /* stored first: if the broker dies now, its successor finds a row */
     if (r == 0) {
         execution->state = EXECUTION_SENT;
         r = box_cell(session->box, &spec, &cell_exec_events, execution, &execution->call, &err);
@@ -494,7 +505,7 @@ int session_cell(struct session *session, const struct cell_request *request,
         usage_execution_over(session, NULL);
         if (execution)
             execution_free(execution);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     execution_by(execution, account_new(session->manager, request->caller, request->code,
                                         request->code_length));
@@ -505,7 +516,7 @@ int session_cell(struct session *session, const struct cell_request *request,
     *ret = execution;
     account_execution_started(execution);
     context_advance(request->context);
-    /* One that was sent has its row; one that waits gets it here. */
+    /* A cell that was sent has its row already; a waiting cell gets it here. */
     if (!execution_has_ended(execution) && execution->call == 0)
         execution_save(execution);
     return 0;

@@ -1,12 +1,13 @@
 /*
- * cell_install.c - a cell that lacks a module: the package is fetched into the session, and the
+ * cell_install.c - a cell that lacks a module: the package is installed into the session, and the
  * cell runs a second time in the same kernel (SANDBOX_AUTO_INSTALL).
  *
- * The event that tells of the missing module is held back until it is known whether the cell runs
- * again: then nobody hears of it. What the first time printed was seen by those who follow, and is
- * not in the result: cell->base says where the second time begins in each stream. What the event
- * says is a hint and no more (missing.h). While the installer works, the execution runs, its
- * context is busy, and a signal gives the installation up; the first result stands then.
+ * The event that reports the missing module is held back until it is known whether the cell runs
+ * again; if it does, the event is dropped. Clients that follow the output have seen what the first
+ * run printed, but the result does not contain it: cell->base has the offset at which the second
+ * run begins in each stream. The event's content is only a hint (missing.h). While the installer
+ * works, the execution counts as running, its context is busy, and a signal cancels the
+ * installation; the result of the first run is the cell's result then.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,15 +19,15 @@
 #include "session/run_private.h"
 
 #define BEGINNING "{\"type\":\"error\",\"name\":\"ModuleNotFoundError\","
-#define HELD_MAX (4 * MIB) /* a longer one is not held */
+#define HELD_MAX (4 * MIB) /* a longer event is not held back */
 
 struct cell_install {
-    struct buf held;  /* the event, or what may become one */
-    bool is_passing;  /* the line that comes is another one */
-    bool is_off;      /* nothing is held any more */
-    bool is_fetching; /* told to those who follow */
+    struct buf held;  /* the held event, or a line that may become one */
+    bool is_passing;  /* the current line is another event */
+    bool is_off;      /* no event is held back any more */
+    bool is_fetching; /* followers were told that a package is being fetched */
     char module[LIMIT_MODULE + 1], package[LIMIT_REQUIREMENT + 1];
-    struct local_module *look;         /* under way */
+    struct local_module *look;         /* whether the module is the session's own file; under way */
     struct installation *installation; /* under way */
 };
 
@@ -60,7 +61,7 @@ void cell_install_free(struct execution *execution)
 
 /* ---- the event ---- */
 
-/* Past whoever reads slowly: there is little of it. */
+/* Does not wait for slow watchers: the held bytes are few. */
 static void put_held(struct execution *execution)
 {
     struct buf *held = &execution->cell->install->held;
@@ -83,7 +84,7 @@ void cell_install_flush(struct execution *execution)
     execution->cell->install->is_off = true;
 }
 
-/* As long as a line is like the beginning, byte for byte. */
+/* Whether the line matches the start of an error event so far, byte for byte. */
 static bool may_become_one(const struct cell_install *install, char next)
 {
     return next == BEGINNING[install->held.length];
@@ -123,7 +124,7 @@ size_t cell_install_hold(struct execution *execution, const char *data, size_t l
         } else {
             if (install->held.length > 0 && cell_keep(execution, BOX_EVENTS, install->held.data,
                                                       install->held.length) != install->held.length)
-                cell_install_flush(execution); /* few bytes: they do not wait for a reader */
+                cell_install_flush(execution); /* few bytes, so slow watchers are not waited for */
             buf_clear(&install->held);
             install->is_passing = true;
         }
@@ -131,7 +132,7 @@ size_t cell_install_hold(struct execution *execution, const char *data, size_t l
     return at < length ? at + cell_keep(execution, BOX_EVENTS, data + at, length - at) : at;
 }
 
-/* ---- not again ---- */
+/* ---- the cell does not run again ---- */
 
 static void fail(struct execution *execution, const struct error *err)
 {
@@ -156,7 +157,7 @@ bool cell_install_cancel(struct execution *execution)
     return true;
 }
 
-/* An installation that did not begin. */
+/* Reports an installation that could not begin. */
 static void tell_refusal(const struct execution *execution, const char *word,
                          const struct error *err)
 {
@@ -171,7 +172,7 @@ static void tell_refusal(const struct execution *execution, const char *word,
                   NULL, err);
 }
 
-/* ---- again ---- */
+/* ---- the cell runs again ---- */
 
 static void run_again(struct execution *execution)
 {
@@ -222,7 +223,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
     run_again(execution);
 }
 
-/* In the name of who asked for the cell: no request is being handled by now. */
+/* The account's caller is used, because no request is being handled at this point. */
 static int start_install(struct execution *execution, struct error *err)
 {
     static const struct install_events events = {.done = on_installed};
@@ -257,7 +258,7 @@ static void on_looked(void *ctx, bool is_there)
     execution_tell(execution, false);
 }
 
-/* The module that the held event names; false: it ended in another way. */
+/* The module that the held event names; false: the cell ended for another reason. */
 static bool find_module(const struct execution *execution)
 {
     struct cell_install *install = execution->cell->install;
@@ -298,7 +299,7 @@ bool cell_install_begin(struct execution *execution)
                              &install->look, &err) == 0;
 }
 
-/* ---- what is told of it ---- */
+/* ---- JSON for followers and for the result ---- */
 
 json_t *execution_install_json(const struct execution *execution)
 {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "session/session_private.h"
@@ -20,28 +21,20 @@ struct context *context_new(struct session *session, const struct session_langua
                             uint32_t number)
 {
     struct context *context = calloc(1, sizeof(*context));
-    struct context **at = &session->contexts;
 
     if (!context)
         return NULL;
     context->session = session;
     context->language = language;
     context->number = number;
-    while (*at)
-        at = &(*at)->next;
-    *at = context;
+    LIST_APPEND(session->contexts, context);
     session->next_context = MAX(session->next_context, number + 1);
     return context;
 }
 
 static void context_free(struct context *context)
 {
-    for (struct context **at = &context->session->contexts; *at; at = &(*at)->next) {
-        if (*at == context) {
-            *at = context->next;
-            break;
-        }
-    }
+    LIST_UNLINK(context->session->contexts, context);
     if (context->waits_for_box)
         session_box_cancel(context->session, context);
     free(context->name);
@@ -92,7 +85,7 @@ void context_save(struct context *context)
                   context->number, context->session->id, err.text);
 }
 
-/* ---- making and finding ---- */
+/* ---- creating and finding ---- */
 
 static int find_language(struct session *session, const char *name,
                          const struct session_language **ret, struct error *err)
@@ -105,8 +98,8 @@ static int find_language(struct session *session, const char *name,
         is_enabled |= str_equal(config->languages[i], wanted);
     *ret = session_manager_language(session->manager, wanted);
     if (!*ret)
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "language: '%.40s' is not one that may run here", wanted);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "language: '%.40s' is not supported here",
+                         wanted);
     if (!is_enabled)
         return error_set(err, -EPERM, ERROR_NO_INTERPRETER,
                          "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES",
@@ -181,7 +174,7 @@ static int create(struct session *session, const struct context_spec *spec, bool
         (spec->cwd && !(context->cwd = strdup(spec->cwd)))) {
         if (context)
             context_free(context);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     context->is_default = is_default;
     context->used_ms = session_manager_now_ms();
@@ -210,9 +203,8 @@ int session_find_context(struct session *session, const char *word, const char *
         return error_set(err, -ENOENT, ERROR_CONTEXT_NOT_FOUND,
                          "the session %s has no context '%.64s'", session->id, word);
     if (word && language && !str_equal(context->language->name, language))
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "the context '%.64s' is one of %s, not of %.40s", word,
-                         context->language->name, language);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "the context '%.64s' runs %s, not %.40s",
+                         word, context->language->name, language);
     for (struct context *at = session->contexts; at && !context; at = at->next) {
         if (at->is_default && str_equal(at->language->name, language ? language : "python"))
             context = at;
@@ -259,7 +251,7 @@ json_t *context_json(const struct context *context)
                      context->note[0] ? context->note : NULL);
 }
 
-/* ---- its kernel, and its cells ---- */
+/* ---- a context's kernel and cells ---- */
 
 void context_kernel_gone(struct context *context, const struct kernel *kernel)
 {
@@ -317,7 +309,7 @@ void context_advance(struct context *context)
         kernel_start(context);
     if (!context->waiting || !context->kernel || context->kernel->is_asked ||
         context->kernel->is_dying)
-        return; /* whoever is awaited calls again */
+        return; /* the kernel or cell that is waited for calls context_advance() again */
     execution = context->waiting;
     context->waiting = execution->cell->next;
     execution->cell->next = NULL;
@@ -325,7 +317,7 @@ void context_advance(struct context *context)
     cell_send(execution, context->kernel);
 }
 
-/* Its kernel is to go; whoever runs in it loses it, whoever waits for it is told. */
+/* Ends the context's kernel; the running cell loses it, waiting cells fail with `why`. */
 static void give_up_kernel(struct context *context, const char *why)
 {
     struct kernel *kernel = context->kernel;
@@ -372,7 +364,7 @@ void context_remove(struct context *context)
     context_free(context);
 }
 
-/* ---- what an earlier broker left ---- */
+/* ---- adopting after a restart of the broker ---- */
 
 static void load(void *ctx, const struct index_context *row)
 {
@@ -382,7 +374,7 @@ static void load(void *ctx, const struct index_context *row)
     struct context *context = language ? context_new(session, language, row->number) : NULL;
 
     if (!context)
-        return; /* a language that is not there any more: its kernel is ended */
+        return; /* the language is no longer installed: the kernel is ended */
     context->name = row->name ? strdup(row->name) : NULL;
     context->cwd = row->cwd ? strdup(row->cwd) : NULL;
     context->is_default = row->is_default;
@@ -408,12 +400,15 @@ void contexts_found(struct session *session, const struct box_found *found)
         if (at->found_kernel != found->id || found->has_exited)
             continue;
         if (found->is_forked && at->found_warm == WARM_COLD)
-            at->found_warm = WARM_ZYGOTE; /* the row is older */
+            at->found_warm = WARM_ZYGOTE; /* the row was written by an older version */
         kernel_adopt(at, found->id, found->from_zygote, at->found_warm);
     }
 }
 
-/* How many cells it had, and its kernel: the newest of them says so, not the row of a context. */
+/*
+ * Sets the number of cells and the kernel from the newest cell, which is more recent than the
+ * context's row.
+ */
 static void count_cells(struct context *context)
 {
     char id[CONTEXT_ID_MAX];

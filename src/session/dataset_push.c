@@ -1,12 +1,14 @@
 /*
- * dataset_push.c - datasets into a container: no folder of this machine is bound there, so their
- * bytes go in through the warden, into /tmp/data, when the box was made and when one is added.
+ * dataset_push.c - copies datasets into a container: no folder of the host is bound there, so their
+ * bytes go through the warden into /tmp/data, when the box was made and when a dataset is added.
  *
- * While some are on their way the session is not ready for anybody: a command that is asked for
- * behind a dataset finds it. One that does not fit is told to whoever waits then, once.
+ * While a dataset is being copied the session is not ready: a command that was requested after a
+ * dataset finds it. The error of a dataset that does not fit is reported once, to the calls that
+ * wait at that moment.
  *
- * A box that was adopted has them already, but for one that came while there was no broker: each is
- * looked at first, and put again when its length is another or it is older there than here.
+ * An adopted box has its datasets already, except those that were uploaded while there was no
+ * broker: each file is looked up first, and copied again if its length differs or its ctime is
+ * older than the file here.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/box/files.h"
@@ -28,9 +31,9 @@
 struct dataset_push {
     struct session *session;
     char **names; /* strv, in data/<session> */
-    size_t at;    /* of the one that is being put */
-    bool looks;   /* at each of them before it is put */
-    bool is_same; /* what was seen needs not to be put */
+    size_t at;    /* index of the file that is being copied */
+    bool looks;   /* look at each file in the box before copying it */
+    bool is_same; /* the file in the box is the same */
     int fd;
     uint32_t call;
     size_t have, sent; /* of `piece` */
@@ -103,7 +106,7 @@ static void on_more(void *ctx)
         if (push->sent == push->have) {
             ssize_t length = read(push->fd, push->piece, PIECE);
 
-            if (length <= 0) { /* one that cannot be read is shorter, and says so */
+            if (length <= 0) { /* an unreadable file ends short, and the error says so */
                 if (length < 0)
                     failed(push, -errno);
                 box_put_end(push->session->box, push->call);
@@ -151,7 +154,7 @@ static int put(struct dataset_push *push)
     return r;
 }
 
-/* Nobody inside can set the time of a change. */
+/* ctime: the guest cannot set it. */
 static void on_entry(void *ctx, const struct box_entry *entry)
 {
     struct dataset_push *push = ctx;
@@ -206,7 +209,7 @@ static void next(struct dataset_push *push)
     over(push);
 }
 
-/* The one that the session has, or a new one; NULL: no memory. */
+/* The session's own, or a new one; NULL: no memory. */
 static struct dataset_push *push_of(struct session *session)
 {
     struct dataset_push *push = session->push;
@@ -240,7 +243,7 @@ void dataset_push(struct session *session, const char *file)
 
     if (provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS) || !session->box ||
         session->state != SESSION_READY)
-        return; /* a box that is to come gets them all */
+        return; /* a box that is made later gets all of them */
     push = push_of(session);
     if (!push || strv_push(&push->names, file) < 0) {
         out_of_memory(session);
@@ -255,15 +258,12 @@ void dataset_push(struct session *session, const char *file)
 void datasets_push(struct session *session, bool is_new)
 {
     int data_fd = session->manager->spec.folders.data_fd;
-    int fd = openat(data_fd, session->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct dataset_push *push = NULL;
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(data_fd, session->id);
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&fd);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (entry->d_name[0] == '.')
             continue;

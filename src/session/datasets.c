@@ -1,9 +1,10 @@
 /*
- * datasets.c - what a session is given to work on: files in data/<session>/, which is bound
- * read-only at /tmp/data when the box is made, so that one given later just appears.
+ * datasets.c - a session's input files: data/<session>/, which is bound read-only at /tmp/data when
+ * the box is made, so that a dataset added later appears there at once.
  *
- * An upload is written beside the session's folder and renamed into it at its end. The index keeps
- * the names as they were given; two names that become one file are an error.
+ * An upload is written beside the session's folder and renamed into it when it is complete. The
+ * index keeps the names as the user gave them; two names that map to the same file name are an
+ * error.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,19 +21,19 @@
 #include "session/session_private.h"
 #include "sys/calls.h"
 
-#define COPY_PIECE (8 * MIB) /* in one turn of the loop */
+#define COPY_PIECE (8 * MIB) /* bytes copied in one turn of the loop */
 
 struct dataset_upload {
     struct session *session;
-    char name[LIMIT_NAME + 1];   /* as given */
-    char file[LIMIT_NAME + 8];   /* in the session's folder */
-    char temporary[ID_MAX + 16]; /* in data/ */
+    char name[LIMIT_NAME + 1];   /* as the user gave it */
+    char file[LIMIT_NAME + 8];   /* file name in the session's folder */
+    char temporary[ID_MAX + 16]; /* file name in data/ */
     int fd;
     uint64_t bytes;
 
-    /* from a folder: copied a piece in each turn */
-    int from_fd;   /* -1: it comes in another way */
-    bool is_plain; /* copy_file_range() cannot do it here */
+    /* a file of a configured folder: copied a piece in each turn */
+    int from_fd;   /* -1: the bytes come from an upload */
+    bool is_plain; /* copy_file_range() does not work here: read and write */
     struct reactor_timer *timer;
     void (*done)(void *ctx, const struct error *err);
     void *ctx;
@@ -79,7 +80,7 @@ int datasets_prepare(struct session *session, struct error *err)
 
     if (mkdirat(data_fd, session->id, 0755) < 0 && errno != EEXIST)
         return disk_error(-errno, err);
-    /* The guest reads it, under an id that is nobody here. */
+    /* The guest reads it with an id that owns nothing on the host. */
     if (fchmodat(data_fd, session->id, 0755, 0) < 0)
         return disk_error(-errno, err);
     return 0;
@@ -99,7 +100,7 @@ struct clash {
     const char *name, *file;
     char other[LIMIT_NAME + 1];
     unsigned count;
-    uint64_t replaced; /* bytes of the one that has this name now */
+    uint64_t replaced; /* bytes of the dataset that has this name now */
 };
 
 static void look_for_clash(void *ctx, const struct index_file *row)
@@ -145,7 +146,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
     int r;
 
     if (!upload)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (session->state >= SESSION_ENDING)
         return session_ended_error(session, err);
     r = dataset_file_name(name, upload->file, sizeof(upload->file), err);
@@ -171,7 +172,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
     return 0;
 }
 
-/* A dataset that is copied is part of the box's disk: known before it is copied there. */
+/* In a container a dataset takes room on the box's disk, so the size is checked before the copy. */
 static int check_room(const struct dataset_upload *upload, uint64_t length, struct error *err)
 {
     const struct config *config = upload->session->manager->spec.config;
@@ -223,7 +224,7 @@ void dataset_cancel(struct dataset_upload *upload)
     session->uploads--;
     if (session->state < SESSION_ENDING) {
         session_touch(session);
-        session_manager_expect(session->manager); /* its idle time counts again */
+        session_manager_expect(session->manager); /* the session's idle time counts again */
     }
     free(upload);
 }
@@ -238,7 +239,8 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
     int r = session->state >= SESSION_ENDING ? session_ended_error(session, err) : 0;
 
     if (r == 0)
-        r = check_clash(session, upload->name, upload->file, &replaced, err); /* of a faster one */
+        r = check_clash(session, upload->name, upload->file, &replaced,
+                        err); /* a faster upload of the same name */
     str_copy(row.session, sizeof(row.session), session->id);
     str_format(path, sizeof(path), "%s/%s", session->id, upload->file);
     if (r == 0)
@@ -259,7 +261,7 @@ int dataset_end(struct dataset_upload *upload, struct error *err)
     return r;
 }
 
-/* A path below one of the configured folders, opened beneath it by the kernel's rules. */
+/* Opens a path below one of the configured folders; the kernel (openat2) keeps it beneath. */
 static int open_in_folders(struct session *session, const char *path, struct error *err)
 {
     const struct session_folders *folders = &session->manager->spec.folders;
@@ -291,19 +293,19 @@ static int open_in_folders(struct session *session, const char *path, struct err
                      path);
 }
 
-/* A piece of it; 1: there is more, 0: that was all, or a negative errno. */
+/* Copies one piece. Returns 1: more to copy, 0: done, or a negative errno. */
 static int copy_piece(struct dataset_upload *upload, struct error *err)
 {
     CLEANUP(freep) char *data = NULL;
     ssize_t length = -1;
 
-    /* The kernel copies, or shares the blocks where the file system can. */
+    /* The kernel copies, or shares the blocks if the file system can. */
     if (!upload->is_plain)
         length = copy_file_range(upload->from_fd, NULL, upload->fd, NULL, COPY_PIECE, 0);
     if (length < 0 && !upload->is_plain) {
         if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
             return disk_error(-errno, err);
-        upload->is_plain = true; /* it goes on where it was */
+        upload->is_plain = true; /* continues at the same offset */
     }
     if (length < 0) {
         int r;
@@ -359,7 +361,7 @@ int dataset_from_folder(struct session *session, const char *name, const char *p
     upload->timer = reactor_timer(session->manager->spec.reactor, on_copy, upload);
     if (!upload->timer) {
         dataset_cancel(upload);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     upload->from_fd = fd_take(&fd);
     upload->done = done;

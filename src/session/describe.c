@@ -1,5 +1,4 @@
-/* describe.c - sessions and executions as JSON (docs/rest.md), and the one result of an execution.
- */
+/* describe.c - sessions and executions as JSON (docs/rest.md), and the result of an execution. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -40,7 +39,7 @@ static json_t *isolation_json(const struct session *session)
 {
     const struct box_facts *facts = &session->facts;
 
-    if (facts->layers == 0) /* no box yet, or an earlier daemon's */
+    if (facts->layers == 0) /* no box yet, or a box of an older daemon that did not report it */
         return json_null();
     return json_pack("{s:s, s:o, s:o}", "level", isolation_name(isolation_of_layers(facts->layers)),
                      "layers", layer_names(facts->layers), "missing", layer_names(facts->missing));
@@ -80,7 +79,10 @@ static const char *state_word(const struct execution *execution)
     return words[execution->state];
 }
 
-/* The flags are what is known: the memory's may come later than the end, or all from the index. */
+/*
+ * From the execution's flags: the answer about memory may come after the end, and after a restart
+ * everything comes from the index.
+ */
 static struct exec_end end_of(const struct execution *execution)
 {
     struct exec_end end = execution->end;
@@ -125,7 +127,7 @@ json_t *execution_json(const struct execution *execution)
             : json_null());
 }
 
-/* The beginning of a stream, up to the limit, as it is kept on disk. */
+/* The beginning of a stream as stored, up to the limit. */
 static void fill_capture(const struct execution *execution, int stream, uint64_t limit,
                          struct capture *capture)
 {
@@ -167,7 +169,7 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     limits.timeout_ms = execution->timeout_ms;
     limits.output_bytes = output_bytes;
     result_init(result, &limits);
-    /* Where no box could be made: the provider that should have made it. */
+    /* If no box could be made: the provider that should have made it. */
     result->runtime =
         session->provider ? session->provider->name : session->manager->spec.config->type;
     if (session->fallback)

@@ -1,9 +1,10 @@
 /*
- * events.c - what a cell says of its values, in lines of JSON; see docs/kernels.md.
+ * events.c - parses the events of a cell (its values, errors), one JSON object per line; see
+ * docs/kernels.md.
  *
- * The guest's word, from its own process: every line is hostile. What is not as the document says
- * is dropped, what is said twice is taken the last time, and only members that are named here come
- * out.
+ * The lines are written by the guest's own process and are hostile. A line that does not match the
+ * document is dropped, the last of two contradicting lines counts, and only the members named here
+ * are copied.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,11 +15,14 @@
 #include "session/session_private.h"
 
 #define DEPTH_MAX 64
-#define BUNDLE_MAX 32 /* kinds of one value */
+#define BUNDLE_MAX 32 /* MIME types of one value */
 #define MIME_MAX 127  /* RFC 6838 */
 #define PIECE (64 * KIB)
 
-/* Jansson alone would go down 2048 levels, and those who write it out again would too. */
+/*
+ * Jansson alone would accept 2048 levels, and so would every program that writes the value out
+ * again.
+ */
 static bool is_shallow(const char *line, size_t length)
 {
     bool is_string = false;
@@ -49,7 +53,7 @@ static bool is_mime(const char *name)
                length;
 }
 
-/* Text and pictures are strings; what is JSON by its name may be anything. */
+/* Text and images are strings; a MIME type that ends in json may have any value. */
 static bool fits(const char *mime, json_t *value)
 {
     size_t length = strlen(mime);
@@ -132,7 +136,7 @@ json_t *cell_event_parse(const char *line, size_t length)
     return str_equal(type, "error") ? clean_error(event) : NULL;
 }
 
-/* ---- all of them ---- */
+/* ---- all events of a cell ---- */
 
 struct gathered {
     json_t *results, *error;
@@ -160,7 +164,7 @@ static void gather(struct gathered *all, const char *line, size_t length)
     json_array_append_new(all->results, event);
 }
 
-/* Whole lines of `text` are taken out of it; before `looked` there is no end of one. */
+/* Takes whole lines out of `text`; there is no newline before offset `looked`. */
 static void gather_lines(struct gathered *all, struct buf *text, size_t looked)
 {
     size_t at = 0;
@@ -188,7 +192,7 @@ json_t *execution_cell_json(const struct execution *execution)
         size_t looked = text.length;
 
         if (length <= 0 || buf_append(&text, data, (size_t)length) < 0)
-            break; /* dropped with the oldest output: what is left is told */
+            break; /* dropped with the oldest output: the rest is used */
         at += (uint64_t)length;
         gather_lines(&all, &text, looked);
     }

@@ -1,6 +1,6 @@
 /*
- * execution.c - one command of a session, from the request to its recorded end; see session.h.
- * What a cell has in common with it is here too.
+ * execution.c - one command of a session, from the request to its recorded end; see session.h. Also
+ * has the functions that commands and cells share.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #define OUTPUT_EVENT_MS 250
 
-/* What a command needs until the box stands. */
+/* What is needed to start a command once the box is ready. */
 struct exec_request {
     char **argv, **env;
     char *cwd;
@@ -71,7 +71,8 @@ void execution_free(struct execution *execution)
         execution->watchers = watcher->next;
         free(watcher);
     }
-    while (execution->input_waiters) { /* none is being called: then it has a user */
+    while (execution->input_waiters) { /* no waiter is being called here: during a call the
+                                          execution has a user */
         struct completion *waiter = execution->input_waiters;
 
         execution->input_waiters = waiter->next;
@@ -146,7 +147,7 @@ bool execution_has_ended(const struct execution *execution)
     return execution->state >= EXECUTION_EXITED;
 }
 
-/* ---- its end ---- */
+/* ---- the end of an execution ---- */
 
 const struct error *execution_error(const struct execution *execution)
 {
@@ -179,7 +180,7 @@ void execution_end(struct execution *execution, enum execution_state state)
         cell_install_flush(execution);
     fd_closep(&execution->input_fd);
     execution->input_fd = -1;
-    output_close(execution); /* there may be thousands */
+    output_close(execution); /* there may be thousands, so files are closed */
     session->running--;
     usage_execution_over(session, &execution->end);
     account_execution(execution);
@@ -247,7 +248,7 @@ static void on_ended(void *ctx, const struct exec_end *end)
         execution_end(execution, EXECUTION_EXITED);
         return;
     }
-    /* Killed, and not by us: whether memory was the reason is the launcher's to say. */
+    /* Killed, but not by the engine: the launcher knows whether memory was the reason. */
     execution_ask_memory(execution);
 }
 
@@ -263,7 +264,7 @@ static void on_failed(void *ctx, const struct error *err)
     execution_fail(execution, &own);
 }
 
-/* ---- its life ---- */
+/* ---- while an execution runs ---- */
 
 static void on_stdin_ready(void *ctx);
 
@@ -313,7 +314,8 @@ size_t execution_output(void *ctx, enum box_stream stream, const void *data, siz
         return 0;
     if (!(execution->flags & EXECUTION_UNKEPT) &&
         output_append(execution, index, data, taken, &err) < 0) {
-        /* Better a command that goes on than one that hangs; the result says what is missing. */
+        /* A full disk must not stop the command: it goes on, and the result says that output is
+         * missing. */
         execution->flags |= EXECUTION_UNKEPT;
         log_error("output of %s.%u: %s, continuing without it", execution->session->id,
                   execution->number, err.text);
@@ -341,9 +343,9 @@ const struct exec_events execution_exec_events = {
     .stdin_ready = on_stdin_ready,
 };
 
-/* ---- its beginning ---- */
+/* ---- the start of an execution ---- */
 
-/* Its id in the box is what a broker that takes over knows it by. */
+/* A broker that takes over finds the execution by this id in the box. */
 void execution_number_now(struct execution *execution, const struct box *box)
 {
     execution->call = box_next_id(box);
@@ -441,7 +443,7 @@ int execution_may_start(struct session *session, struct error *err)
                          "%u commands run in this session, which is the most it may have; wait for "
                          "one to end, or end one",
                          session->running);
-    executions_trim(session, LIMIT_EXECUTIONS - 1); /* the oldest make room */
+    executions_trim(session, LIMIT_EXECUTIONS - 1); /* the oldest ended ones are dropped */
     return usage_execution(session, err);
 }
 
@@ -463,7 +465,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     execution = execution_new(session, session->next_execution);
     if (!execution) {
         usage_execution_over(session, NULL);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     execution->flags = (spec->is_background ? EXECUTION_BACKGROUND : 0) |
                        (spec->is_pty ? EXECUTION_PTY : 0) |
@@ -477,7 +479,8 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
         r = input_store(execution, spec->input, spec->input_length, err);
     if (r == 0 && session->state == SESSION_READY)
         execution_number_now(execution, session->box);
-    /* Recorded first: a broker that dies now leaves a row, and the warden knows the rest. */
+    /* Stored first: if the broker dies now, its successor finds a row, and the warden knows the
+     * rest. */
     if (r == 0)
         r = execution_record(execution, err);
     if (r < 0) {

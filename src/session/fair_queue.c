@@ -1,4 +1,4 @@
-/* fair_queue.c - queues of those who want boxes, by tenant; see fair_queue.h. */
+/* fair_queue.c - queues of requests for boxes, one per tenant; see fair_queue.h. */
 #include "session/fair_queue.h"
 
 #include <errno.h>
@@ -10,19 +10,19 @@
 #include "base/str.h"
 #include "session/session_private.h"
 
-/* One who wants a box. */
+/* One request for a box. */
 struct queued_make {
     struct queued_make *next;
     struct fair_queue *fair_queue;
     uint32_t serial;
-    uint32_t made_serial; /* the provider's, once it was sent */
+    uint32_t made_serial; /* the provider's serial, once the request was sent */
     struct make_request request;
     char key[ID_MAX], layer[65], tenant[TENANT_MAX]; /* of the request */
     const struct make_events *events;
     void *ctx;
 };
 
-/* A tenant's queue; it exists while somebody waits in it. */
+/* A tenant's queue; it exists while a request waits in it. */
 struct tenant_queue {
     struct tenant_queue *next;
     char tenant[TENANT_MAX];
@@ -32,12 +32,13 @@ struct tenant_queue {
 
 struct fair_queue {
     struct session_manager *manager;
-    struct tenant_queue *tenant_queues; /* the next one whose turn it is comes first */
+    struct tenant_queue *tenant_queues; /* the queue whose turn is next comes first */
     struct queued_make *sent;
     unsigned waiting, sent_count;
     uint32_t next_serial;
     bool is_sending;
-    bool all_paced; /* there is a place, and nobody who waits may have it yet */
+    bool all_paced; /* the provider has a free slot, but every waiting request is held back by its
+                       tenant's pace */
     struct reactor_timer *timer;
 };
 
@@ -106,7 +107,7 @@ static uint64_t pace_us(const struct fair_queue *fair_queue, const char *tenant)
     return tenant_box_wait_us(fair_queue->manager->tenants, tenant, now_us());
 }
 
-/* A place that nobody who waits may have now. */
+/* Whether the provider has a free slot that no waiting request may use now. */
 static bool has_room(const struct fair_queue *fair_queue)
 {
     return fair_queue->sent_count < LIMIT_MAKES_AT_ONCE &&
@@ -131,7 +132,7 @@ int fair_queue_check(const struct fair_queue *fair_queue, const char *tenant, st
     return r;
 }
 
-/* ---- lines ---- */
+/* ---- queues ---- */
 
 static int line_add(struct fair_queue *fair_queue, const char *tenant,
                     struct queued_make *queued_make)
@@ -157,8 +158,8 @@ static int line_add(struct fair_queue *fair_queue, const char *tenant,
 }
 
 /*
- * The first of the first line that may go, which goes behind the others, or is gone. NULL: none
- * may; *ret_wait_us until one can.
+ * Takes the first request of the first queue that may send one; that queue moves to the end, or is
+ * removed when empty. NULL: no queue may; *ret_wait_us is the time until one may.
  */
 static struct queued_make *take_next(struct fair_queue *fair_queue, uint64_t *ret_wait_us)
 {
@@ -192,7 +193,7 @@ static struct queued_make *take_next(struct fair_queue *fair_queue, uint64_t *re
     return queued_make;
 }
 
-/* Out of its line; NULL: nobody waits under this serial. */
+/* Removes a request from its queue; NULL: no request waits under this serial. */
 static struct queued_make *take_waiting(struct fair_queue *fair_queue, uint32_t serial)
 {
     for (struct tenant_queue **tenant_queue = &fair_queue->tenant_queues; *tenant_queue;
@@ -226,7 +227,7 @@ static void unsend(struct queued_make *queued_make)
         if (*at == queued_make) {
             *at = queued_make->next;
             fair_queue->sent_count--;
-            fair_queue->all_paced = false; /* until send_more() has looked */
+            fair_queue->all_paced = false; /* recomputed by send_more() */
             return;
         }
     }
@@ -280,7 +281,7 @@ static void look_in(struct fair_queue *fair_queue, uint64_t wait_us)
         fair_queue->timer, wait_us == UINT64_MAX ? wait_us : wait_us / 1000 + 1);
 }
 
-/* Whoever is told that nothing comes of it may ask again: that is not done inside of itself. */
+/* A callback that reports a failure may ask for another box; such a nested call does not send. */
 static void send_more(struct fair_queue *fair_queue)
 {
     uint64_t wait_us = UINT64_MAX;
@@ -311,7 +312,7 @@ static void on_timer(void *ctx)
     send_more(ctx);
 }
 
-/* At once, or in its line. */
+/* Sends the request at once, or puts it into its tenant's queue. */
 static int send_or_wait(struct fair_queue *fair_queue, const char *tenant,
                         struct queued_make *queued_make, struct error *err)
 {
@@ -322,8 +323,9 @@ static int send_or_wait(struct fair_queue *fair_queue, const char *tenant,
         return send_one(queued_make, err);
     }
     if (line_add(fair_queue, tenant, queued_make) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    if (may_go) { /* but for its pace: nobody's end will move it */
+        return error_memory(err);
+    if (may_go) { /* only the pace holds it back: the end of another request will not send it, so
+                     the timer does */
         fair_queue->all_paced = true;
         look_in(fair_queue, 0);
     }
@@ -341,8 +343,8 @@ int fair_queue_make(struct fair_queue *fair_queue, const char *tenant,
         return r;
     queued_make = calloc(1, sizeof(*queued_make));
     if (!queued_make)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    if (++fair_queue->next_serial == 0) /* 0 is nobody's */
+        return error_memory(err);
+    if (++fair_queue->next_serial == 0) /* 0 means no request */
         fair_queue->next_serial = 1;
     *queued_make = (struct queued_make){.fair_queue = fair_queue,
                                         .serial = fair_queue->next_serial,
@@ -355,7 +357,9 @@ int fair_queue_make(struct fair_queue *fair_queue, const char *tenant,
     queued_make->request.layer = request->layer ? queued_make->layer : NULL;
     str_copy(queued_make->tenant, sizeof(queued_make->tenant), tenant ? tenant : TENANT_LOCAL);
     queued_make->request.tenant = queued_make->tenant;
-    *ret_serial = queued_make->serial; /* before it is sent: the answer may come from inside */
+    *ret_serial =
+        queued_make
+            ->serial; /* set before it is sent: the answer may come before the call returns */
     r = send_or_wait(fair_queue, tenant, queued_make, err);
     if (r == 0)
         queued_make = NULL;

@@ -1,6 +1,7 @@
 /*
  * import_check.c - SANDBOX_BLOCK_DANGEROUS_IMPORTS: Python's own parser reads the code in the box,
- * from its standard input, and nothing of it runs. A lint against accidents, not a wall.
+ * from its standard input, and nothing of it runs. A lint against accidents, not a security
+ * boundary.
  */
 #include <errno.h>
 #include <signal.h>
@@ -9,17 +10,17 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "session/import_report.h"
+#include "recipe/import_report.h"
 #include "session/session_private.h"
 
-/* Lives until the box has told its end, also when whoever wanted it is gone. */
+/* Lives until the box has reported its end, also when the caller has cancelled. */
 struct import_check {
     struct box *box;
     uint32_t call;
-    char *code; /* what is not sent yet; NULL: nothing */
+    char *code; /* bytes that are not sent yet; NULL: none */
     size_t length, sent;
     struct buf line;
-    void (*done)(void *ctx, const struct error *err); /* NULL: nobody waits */
+    void (*done)(void *ctx, const struct error *err); /* NULL: the caller cancelled */
     void *ctx;
     char ***modules; /* NULL: not wanted */
 };
@@ -40,24 +41,20 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
 {
     struct import_check *import_check = ctx;
 
-    if (stream == BOX_STDOUT && buf_append(&import_check->line, data, length) < 0)
-        buf_append_text(&import_check->line, "!"); /* cut: it will not parse */
+    if (stream == BOX_STDOUT)
+        import_line_add(&import_check->line, data, length);
     return length;
 }
 
 static void on_ended(void *ctx, const struct exec_end *end)
 {
     struct import_check *import_check = ctx;
-    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORT_REPORT_MAX);
     CLEANUP(strv_freep) char **modules = NULL;
     struct error err = {0};
-    int r = import_report_parse(buf_text(&import_check->line), import_check->line.length, &modules,
-                                &message, &err);
 
     (void)end;
-    if (r > 0)
-        error_set(&err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
-    if (r > 0 && import_check->modules && import_check->done)
+    import_line_judge(&import_check->line, &modules, &err);
+    if (modules && import_check->modules && import_check->done)
         *import_check->modules = ptr_take(&modules);
     finish(import_check, &err);
 }
@@ -79,7 +76,7 @@ static void push(void *ctx)
         if (taken < 0)
             break;
         if (taken == 0)
-            return; /* more room will be told */
+            return; /* the box reports room later */
         import_check->sent += (size_t)taken;
     }
     if (!import_check->code)
@@ -122,7 +119,7 @@ int import_check_start(struct session_manager *manager, struct box *box,
                                               .modules = spec->modules};
     if (!import_check || !import_check->code) {
         free(import_check);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     memcpy(import_check->code, spec->code, spec->length);
     r = start(import_check, manager->spec.config, spec->program, err);

@@ -3,8 +3,8 @@
  * import_names.h.
  *
  * Source of every row: the distribution's own wheel on PyPI, whose files say what can be imported.
- * tools/check-import-names reads them again and fails on a row that is not so. A module that is in
- * no row is looked for under its own name.
+ * tools/check-import-names reads them again and fails on a row that does not match. A module that
+ * is in no row is looked for under its own name.
  */
 #include "session/import_names.h"
 

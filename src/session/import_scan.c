@@ -17,7 +17,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\f';
 }
 
-/* What a dotted name is made of; beyond ASCII anything goes. */
+/* Characters of a dotted name; every byte beyond ASCII counts. */
 static bool is_name(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -30,7 +30,7 @@ static void skip_blanks(struct text *text)
         text->at++;
 }
 
-/* The word and a blank behind it; nothing is read otherwise. */
+/* Consumes the keyword and a blank behind it; consumes nothing otherwise. */
 static bool take_word(struct text *text, const char *word)
 {
     size_t length = strlen(word);
@@ -64,7 +64,7 @@ static void look_at_statement(struct text text,
     if (take_word(&text, "from")) {
         length = take_name(&text, &name);
         skip_blanks(&text);
-        /* a relative one is the guest's own, and prose begins with "from", too */
+        /* a relative import is the guest's own module; prose may begin with "from", too */
         if (length > 0 && name[0] != '.' && take_word(&text, "import"))
             each(ctx, name, length);
         return;
@@ -75,7 +75,7 @@ static void look_at_statement(struct text text,
         if (name[0] != '.')
             each(ctx, name, length);
         while (text.at < text.end && *text.at != ',')
-            text.at++; /* as another name */
+            text.at++; /* skips "as name" */
         if (text.at == text.end)
             return;
         text.at++;

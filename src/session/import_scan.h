@@ -1,8 +1,9 @@
 /*
- * import_scan.h - a lexical look at a Python source: which modules do its import lines name?
+ * import_scan.h - scans a Python source for import lines, without parsing it, and lists the modules
+ * they name.
  *
- * For choosing a warm interpreter that has them already. A hint and nothing more: a string that
- * looks like an import counts, one that is hidden does not. Pure; the source is hostile.
+ * Used to choose a warm interpreter that has these modules loaded. Only a hint: a string that looks
+ * like an import counts, a hidden import does not. Pure; the source is hostile.
  *
  * Runs in: broker
  */
@@ -11,7 +12,7 @@
 
 #include <stddef.h>
 
-#define IMPORT_SCAN_BYTES (1024UL * 1024) /* of a source are looked at */
+#define IMPORT_SCAN_BYTES (1024UL * 1024) /* of a source that are scanned */
 
 /* Calls for every dotted name behind an `import` or `from`; (pointer, length), never empty. */
 void import_scan(const char *code, size_t length,
@@ -19,8 +20,8 @@ void import_scan(const char *code, size_t length,
 
 /*
  * The smallest of `count` tiers that has what the source imports: 0 is the plain one, tier i has
- * the modules of lists[0] to lists[i - 1] (each NULL-terminated). A module that no tier has does
- * not count; of one whose package a tier has, that tier will do.
+ * the modules of lists[0] to lists[i - 1] (each NULL-terminated). A module that no tier has is
+ * ignored; a module whose package is in a tier is satisfied by that tier.
  */
 unsigned import_scan_tier(const char *code, size_t length, const char *const *const *lists,
                           unsigned count);

@@ -1,4 +1,4 @@
-/* input.c - a command's standard input: what came with the request, and what comes later. */
+/* input.c - a command's standard input: bytes of the request, and bytes sent later. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -64,7 +64,7 @@ void input_push(struct execution *execution)
         }
         execution->input_at += (uint64_t)taken;
         if (taken < length)
-            return; /* stdin_ready follows */
+            return; /* stdin_ready() continues */
     }
 }
 
@@ -115,13 +115,13 @@ void input_tell(struct execution *execution)
     struct completion *waiter;
 
     if (execution->input_called || !execution->input_waiters)
-        return; /* from inside of one of them: the others are on their way */
+        return; /* called from inside a waiter's callback: the outer call tells the rest */
     execution->users++;
     do {
         execution->input_called = ptr_take(&execution->input_waiters);
         while ((waiter = execution->input_called)) {
             execution->input_called = waiter->next;
-            waiter->done(waiter->ctx); /* who gets no room waits again */
+            waiter->done(waiter->ctx); /* a waiter that finds no room waits again */
             free(waiter);
         }
     } while (execution->input_waiters && execution_has_ended(execution));
@@ -148,7 +148,7 @@ void execution_stdin_wait(struct execution *execution, void (*ready)(void *ctx),
     struct completion *waiter;
 
     drop_waiter(&execution->input_called, ctx);
-    drop_waiter(at, ctx); /* one call for each, whoever asked twice */
+    drop_waiter(at, ctx); /* one callback per ctx, even if it waits twice */
     waiter = ready ? calloc(1, sizeof(*waiter)) : NULL;
     if (!waiter)
         return;
@@ -187,8 +187,8 @@ int execution_signal(struct execution *execution, int signal, struct error *err)
         return 0;
     }
     session_box_cancel(execution->session, execution);
-    error_set(&cancelled, -ECANCELED, ERROR_CANCELLED, "it was ended before it began");
-    execution_fail(execution, &cancelled); /* a cell leaves its queue by that */
+    error_set(&cancelled, -ECANCELED, ERROR_CANCELLED, "the command was ended before it began");
+    execution_fail(execution, &cancelled); /* this also removes a cell from its queue */
     return 0;
 }
 
@@ -212,7 +212,7 @@ int execution_resize(struct execution *execution, unsigned rows, unsigned column
     return 0;
 }
 
-/* ---- looking ---- */
+/* ---- finding executions ---- */
 
 uint32_t execution_number(const struct execution *execution)
 {
@@ -243,7 +243,7 @@ int session_find_execution(struct session *session, const char *word, struct exe
     uint64_t number;
 
     if (dot && strncmp(word, session->id, (size_t)(dot - word)) != 0)
-        dot = word + strlen(word); /* of another session: no number follows */
+        dot = word + strlen(word); /* the id of another session: no number is read */
     if (str_to_u64(dot ? dot + (*dot == '.') : word, &number) == 0) {
         for (struct execution *at = session->executions; at; at = at->next) {
             if (at->number == number) {

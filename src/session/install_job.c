@@ -17,10 +17,10 @@
 #include "template/requirement.h"
 
 #define LAST_LINES 12
-#define WORD_MAX 200 /* bytes of a name or version that the box told */
-#define DEPTH_MAX 64 /* folders that are looked into */
+#define WORD_MAX 200 /* bytes of a name or version that the box reported */
+#define DEPTH_MAX 64 /* levels of folders that are measured */
 
-/* ---- in ---- */
+/* ---- input of the box ---- */
 
 static json_t *order_json(struct session_manager *manager, const struct install_spec *spec)
 {
@@ -46,11 +46,11 @@ int install_inputs(struct session_manager *manager, const struct install_spec *s
 
     if (r == 0)
         r = buf_append_text(&text, interpreter ? interpreter : "");
-    if (r == 0) /* another script may make something else of it */
+    if (r == 0) /* another script may produce another layer */
         r = buf_append(&text, guest_install_py, guest_install_py_length);
     if (r < 0)
         return error_set(err, r, r == -EFBIG ? ERROR_TOO_LARGE : ERROR_ENGINE,
-                         "what is to be installed: %s", strerror(-r));
+                         "preparing the list of packages: %s", strerror(-r));
     hash_text(text.data, text.length, inputs);
     return 0;
 }
@@ -63,10 +63,12 @@ int job_write_order(struct install_job *job, const struct install_spec *spec, st
     if (order && !spec->files)
         json_object_set_new(order, "files", json_object());
     r = order ? text_of_json(order, JSON_COMPACT, &job->put) : -ENOMEM;
-    return r < 0 ? error_set(err, r, ERROR_ENGINE, "what is to be installed: %s", strerror(-r)) : 0;
+    return r < 0
+               ? error_set(err, r, ERROR_ENGINE, "preparing the list of packages: %s", strerror(-r))
+               : 0;
 }
 
-/* ---- there already ---- */
+/* ---- layers that exist already ---- */
 
 static bool take_note(struct install_job *job, const char *layer)
 {
@@ -107,9 +109,9 @@ bool job_find_layer(struct install_job *job)
     return is_found;
 }
 
-/* ---- out ---- */
+/* ---- output of the box ---- */
 
-/* One line for people: harmless, kept if it is one of the last, told. */
+/* One progress line: made harmless, kept among the last lines, sent to the callers. */
 static void take_line(struct install_job *job)
 {
     char text[INSTALL_LINE + 1];
@@ -131,7 +133,7 @@ static void take_line(struct install_job *job)
     }
     strv_push(&job->last, text);
     for (struct installation *at = job->installations, *next; at; at = next) {
-        next = at->next; /* one that is told may leave */
+        next = at->next; /* the callback may cancel it */
         if (at->events->progress)
             at->events->progress(at->ctx, text);
     }
@@ -143,7 +145,7 @@ void job_take_lines(struct install_job *job, const char *data, size_t length)
         if (data[i] == '\n')
             take_line(job);
         else
-            buf_append(&job->line, data + i, 1); /* what is too long is cut */
+            buf_append(&job->line, data + i, 1); /* the rest of a long line is cut */
     }
 }
 
@@ -189,7 +191,7 @@ static json_t *checked_packages(json_t *list)
     return packages;
 }
 
-/* What is denied does not come as somebody's need either. */
+/* A denied package is refused as a dependency, too. */
 static void check_denied(struct install_job *job)
 {
     char *const *deny = job->manager->spec.config->install_deny;
@@ -204,7 +206,7 @@ static void check_denied(struct install_job *job)
         if (!job->is_template && text && requirement_normalise(text, strlen(text), name) &&
             !requirement_is_allowed(name, NULL, deny))
             error_set(&job->err, -EPERM, ERROR_INSTALL_DENIED,
-                      "'%s' is needed, and may not be installed here (SANDBOX_INSTALL_DENY)", name);
+                      "the dependency '%s' may not be installed here (SANDBOX_INSTALL_DENY)", name);
     }
 }
 
@@ -227,20 +229,20 @@ void job_read_answer(struct install_job *job, const struct exec_end *end)
         return;
     }
     if (job->is_finishing)
-        return; /* what it has was told before code of packages ran */
+        return; /* the package list was reported before any code of packages ran */
     str_copy(job->python, sizeof(job->python), json_string_value(python));
     job->packages = checked_packages(json_object_get(answer, "packages"));
     if (!job->packages)
-        error_set(&job->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&job->err);
     else
         check_denied(job);
 }
 
-/* ---- its size ---- */
+/* ---- the size of the layer ---- */
 
 struct measure {
     uint64_t bytes, files, maximum;
-    bool is_partial; /* a folder could not be looked into */
+    bool is_partial; /* a folder could not be read */
 };
 
 static void measure_folder(int folder_fd, const char *name, unsigned depth, struct measure *measure)
@@ -250,7 +252,7 @@ static void measure_folder(int folder_fd, const char *name, unsigned depth, stru
     struct dirent *entry;
 
     if (!folder) {
-        /* One that is gone, or not there yet, hides nothing: pip makes and removes folders. */
+        /* pip makes and removes folders meanwhile: one that is gone hides nothing. */
         if (errno != ENOENT && errno != ENOTDIR)
             measure->is_partial = true;
         fd_closep(&fd);
@@ -281,8 +283,9 @@ void job_over_size(struct install_job *job)
 }
 
 /*
- * The box writes to the machine's disk. What of it can be seen is counted; a folder that only its
- * owner may look into may hide the rest, so then the disk itself must not have lost as much either.
+ * The box writes to the host's disk. Files that the broker can see are counted; a folder that only
+ * its owner may read can hide more, so in that case the free space of the disk must not have shrunk
+ * by the limit either.
  */
 void job_look_at_size(struct install_job *job)
 {

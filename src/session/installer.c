@@ -1,17 +1,17 @@
 /*
- * installer.c - an installation's way: a box of its own, the script in it, its end, the commit of
- * its layer; see installer.h.
+ * installer.c - runs an installation: makes an installer box, runs the script in it, ends the box,
+ * commits its layer; see installer.h.
  *
- * Theory of operation. A job is one installer box; those who asked for the same thing at the same
- * time hang on one job as its installations, and it is given up when the last of them has left. As
- * with runs, whatever ends a job only notes why and is done in a turn of its own: the box is given
- * back first, then its folder is committed (or thrown away), then everybody is told. Nothing that
- * the box says is believed but in words for people: the layer's name, its bytes and files are the
- * launcher's.
+ * Theory of operation. A job is one installer box; callers that ask for the same inputs at the same
+ * time share one job, and the job is cancelled when the last of them has left. As with runs, an
+ * event that ends a job only records the reason, and the end is done in a separate turn of the
+ * loop: first the box is returned, then its folder is committed (or discarded), then every caller
+ * gets done(). Output of the box is used only as text for people: the layer's name, its bytes and
+ * files come from the launcher.
  *
  * There are two boxes, one after the other, with the same folder. The first has the network to the
- * index and its passwords, and runs no code of packages. The second compiles and imports them, and
- * has neither.
+ * index and its passwords, and runs no code of packages. The second compiles and imports the
+ * packages, and has neither.
  */
 #include "session/installer.h"
 
@@ -20,25 +20,21 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "guest_files.h"
 #include "session/install_job.h"
 
 #define WATCH_MS 1000
-#define FINISH_LEAST_MS 1000 /* however long the fetching took */
+#define FINISH_LEAST_MS 1000 /* least time for the second box, however long the first took */
 #define PUT_MAX (LIMIT_TEMPLATE_FILES * 2 + LIMIT_CONFIG_BYTES * 2)
 
-/* ---- its end ---- */
+/* ---- the end of a job ---- */
 
 static void installation_unlink(struct installation *installation)
 {
-    for (struct installation **at = &installation->job->installations; *at; at = &(*at)->next) {
-        if (*at == installation) {
-            *at = installation->next;
-            return;
-        }
-    }
+    LIST_UNLINK(installation->job->installations, installation);
 }
 
 static void job_free(struct install_job *job)
@@ -46,12 +42,7 @@ static void job_free(struct install_job *job)
     const struct reactor_ops *ops = job->manager->spec.reactor->ops;
     struct provider *provider = job->manager->provider;
 
-    for (struct install_job **at = &job->manager->installs; *at; at = &(*at)->next) {
-        if (*at == job) {
-            *at = job->next;
-            break;
-        }
-    }
+    LIST_UNLINK(job->manager->installs, job);
     if (provider && provider->ops->forget)
         provider->ops->forget(provider, job);
     ops->timer_remove(job->turn);
@@ -78,7 +69,7 @@ void installs_free(struct session_manager *manager)
         job_free(manager->installs);
 }
 
-/* Everybody hears it; then there is no job any more. */
+/* Calls every caller's done(), then frees the job. */
 static void job_tell(struct install_job *job)
 {
     struct session_manager *manager = job->manager;
@@ -90,7 +81,7 @@ static void job_tell(struct install_job *job)
                               .was_there = job->was_there};
 
     str_copy(end.layer, sizeof(end.layer), job->made_layer);
-    job->state = JOB_TOLD; /* no new one joins */
+    job->state = JOB_TOLD; /* no further caller joins */
     while (job->installations) {
         struct installation *first = job->installations;
 
@@ -99,7 +90,7 @@ static void job_tell(struct install_job *job)
         free(first);
     }
     job_free(job);
-    session_manager_later(manager); /* a stop waits for it */
+    session_manager_later(manager); /* session_manager_stop() waits for jobs */
     layers_collect(manager);
 }
 
@@ -122,7 +113,7 @@ static void on_layer_committed(void *ctx, const struct layer_committed *layer_co
 
     if (err->num < 0) {
         job->err = *err;
-        error_prefix(&job->err, "making a layer of what was installed");
+        error_prefix(&job->err, "making a layer of the installed packages");
         job_tell(job);
         return;
     }
@@ -131,7 +122,7 @@ static void on_layer_committed(void *ctx, const struct layer_committed *layer_co
     job->files = layer_committed->files;
     if (job->bytes > job->bytes_max) {
         job_over_size(job);
-        job_tell(job); /* nobody names the layer: it is collected */
+        job_tell(job); /* no template or session names the layer, so it will be collected */
         return;
     }
     note = layer_note(job);
@@ -142,7 +133,7 @@ static void on_layer_committed(void *ctx, const struct layer_committed *layer_co
 
 static int job_make(struct install_job *job, struct error *err);
 
-/* The second box; job->put still has the order. */
+/* Makes the second box; job->put still has the order. */
 static int start_finish(struct install_job *job)
 {
     job->is_finishing = true;
@@ -174,7 +165,7 @@ static void on_box_gone(void *ctx, const struct box_facts *facts)
     provider->ops->commit_layer(provider, job->key, on_layer_committed, job);
 }
 
-/* In a turn of its own: the box may not be freed under its callbacks. */
+/* In a separate turn: the box must not be freed inside its own callbacks. */
 static void on_turn(void *ctx)
 {
     struct install_job *job = ctx;
@@ -226,7 +217,7 @@ void install_box_ended(struct session_manager *manager, uint32_t number)
     error_set(&err, -EPIPE, ERROR_BOX_LOST, "the installer box was lost: its warden is gone");
     for (struct install_job *job = manager->installs; job; job = job->next) {
         if (job->box && job->number == number && job->state != JOB_RUNNING)
-            job_over(job, &err); /* else its channel tells */
+            job_over(job, &err); /* else the box reports its loss itself */
     }
 }
 
@@ -265,7 +256,7 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
     if (stream == BOX_STDERR)
         job_take_lines(job, data, length);
     else if (stream == BOX_STDOUT && buf_append(&job->said, data, length) < 0)
-        buf_append_text(&job->said, "!"); /* too much: it will not parse */
+        buf_append_text(&job->said, "!"); /* too much output: makes it unparsable */
     return length;
 }
 
@@ -296,8 +287,8 @@ static const struct exec_events exec_events = {
 static void start_script(struct install_job *job)
 {
     CLEANUP(buf_free) struct buf script = BUF_INIT(LIMIT_ARGV_BYTES / 2);
-    /* pip's settings of this host are a file that only boxes which fetch have: the first of these
-     * is for them alone. */
+    /* pip's settings of this host are a file that only boxes with network have: the first entry
+     * is for those boxes alone. */
     static const char *const env[] = {"PIP_CONFIG_FILE=/bailey/pip/pip.conf", "HOME=/tmp",
                                       "TMPDIR=/tmp", "PYTHONUTF8=1", NULL};
     const struct session_language *python = session_manager_language(job->manager, "python");
@@ -314,12 +305,12 @@ static void start_script(struct install_job *job)
     argv[5] = job->is_finishing ? "finish" : "fetch";
     if (!job->is_finishing)
         job->script_ms = now_ms;
-    else /* both have the time of one */
+    else /* both boxes share one timeout */
         spec.timeout_ms = job->timeout_ms > now_ms - job->script_ms + FINISH_LEAST_MS
                               ? job->timeout_ms - (now_ms - job->script_ms)
                               : FINISH_LEAST_MS;
     if (r < 0)
-        r = error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(&err);
     else
         r = box_exec(job->box, &spec, &exec_events, job, &job->call, &err);
     if (r < 0) {
@@ -341,7 +332,7 @@ static void on_watch(void *ctx)
         job->manager->spec.reactor->ops->timer_set(job->watch, WATCH_MS);
 }
 
-/* ---- what it reads ---- */
+/* ---- the order, written into the box ---- */
 
 static void on_put(void *ctx, const struct error *err)
 {
@@ -383,7 +374,7 @@ static void on_made(void *ctx, const struct made *made)
     job->number = made->number;
     job->box = made->box;
     if (job->state != JOB_MAKING)
-        return; /* given up meanwhile: on_turn() gives it back */
+        return; /* cancelled meanwhile: on_turn() returns the box */
     r = pump_start(&job->pump, job->manager->spec.reactor, job->box, on_lost, job);
     if (r < 0)
         error_set(&err, r, ERROR_ENGINE, "out of memory");
@@ -408,7 +399,7 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
 
 static const struct make_events make_events = {.made = on_made, .refused = on_refused};
 
-/* ---- its beginning ---- */
+/* ---- the start of a job ---- */
 
 static int job_make(struct install_job *job, struct error *err)
 {
@@ -470,7 +461,7 @@ static struct install_job *job_new(struct session_manager *manager, const struct
     return job;
 }
 
-/* Code that is missing modules must not fill the machine with installers. */
+/* Limits installers: code with many missing modules must not fill the machine with them. */
 static int check_count(const struct session_manager *manager, const struct install_spec *spec,
                        struct error *err)
 {
@@ -495,7 +486,7 @@ static struct install_job *find_running(struct session_manager *manager, const c
     return NULL;
 }
 
-/* A new job, or one that finds its work done; NULL with err. */
+/* A new job, or a job whose layer exists already; NULL with err. */
 static struct install_job *job_begin(struct session_manager *manager,
                                      const struct install_spec *spec, const char *inputs,
                                      struct error *err)
@@ -507,7 +498,7 @@ static struct install_job *job_begin(struct session_manager *manager,
         error_set(err, r, ERROR_ENGINE, "out of memory");
         return NULL;
     }
-    /* Without hashes a template is built to get what is newest. */
+    /* A template without hashes is always built, to get the newest versions. */
     if ((!spec->is_template || spec->has_hashes) && job_find_layer(job)) {
         job->state = JOB_THERE;
         job->was_there = true;
@@ -546,7 +537,7 @@ int installer_start(struct session_manager *manager, const struct install_spec *
         return r;
     installation = calloc(1, sizeof(*installation));
     if (!installation)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     job = find_running(manager, inputs);
     if (!job && check_count(manager, spec, err) == 0)
         job = job_begin(manager, spec, inputs, err);

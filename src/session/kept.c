@@ -1,6 +1,6 @@
 /*
- * kept.c - what a session keeps of commands that have ended: their records in memory, their output
- * on disk; the oldest that nobody reads go first.
+ * kept.c - the records and the output of ended commands that a session keeps, in memory and on
+ * disk; the oldest without a reader are dropped first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ uint64_t execution_kept(const struct execution *execution)
         const struct spool *spool = &execution->out[i];
 
         if (execution->is_in_row[i] || execution->early[i].length > 0)
-            continue; /* short, and gone with its row */
+            continue; /* short, and deleted with its row */
         bytes += spool->length - spool->first + MIN(spool->head, spool->first);
     }
     return bytes;
@@ -59,7 +59,7 @@ void execution_forget(struct execution *execution)
     }
 }
 
-/* Its output is not on the disk any more. */
+/* Its output is no longer on disk. */
 static void drop_output(struct execution *execution)
 {
     CLEANUP(fd_closep) int folder_fd = -1;
@@ -81,7 +81,10 @@ static void drop_output(struct execution *execution)
     }
 }
 
-/* The oldest that has ended, that nobody reads and that has something on the disk (or not). */
+/*
+ * The oldest ended execution without users that has output on disk (has_output) or any (not
+ * has_output).
+ */
 static struct execution *oldest(struct session *session, bool has_output)
 {
     struct execution *at = session->oldest;
@@ -107,7 +110,7 @@ void executions_trim(struct session *session, unsigned keep)
     while (!session->pinned && session->execution_count > keep &&
            (execution = oldest(session, false))) {
         if (session->state < SESSION_ENDING)
-            drop_output(execution); /* else its folder goes as a whole */
+            drop_output(execution); /* else the session's folder is removed as a whole */
         execution_free(execution);
     }
 }

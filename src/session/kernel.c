@@ -1,10 +1,11 @@
 /*
- * kernel.c - interpreter processes of a session's box: started, given, adopted, ended.
+ * kernel.c - interpreter processes of a session's box: started, received from the provider,
+ * adopted, ended.
  *
- * Order of fallbacks: the one that came with the box, a zygote's, a cold start; nothing fails
- * because something warm is missing. How a kernel ended is told by the box for one that it started,
- * and by the provider for one that was given: its word may come before or after the box's, and is
- * waited for STATUS_PATIENCE_MS.
+ * Order of fallbacks: the kernel that came with the box, a kernel forked by a zygote, a cold start;
+ * nothing fails because a warm kernel is missing. The box reports the exit status of a kernel that
+ * it started itself; the provider reports it for a kernel from a zygote, before or after the box
+ * reports the loss, and is waited for STATUS_PATIENCE_MS.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,9 +14,11 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "observe/metrics.h"
+#include "recipe/recipe.h"
 #include "session/session_private.h"
 
 #define STATUS_PATIENCE_MS 1000
@@ -47,12 +50,7 @@ static void kernel_free(struct kernel *kernel)
 {
     struct session_manager *manager = kernel->session->manager;
 
-    for (struct kernel **at = &kernel->session->kernels; *at; at = &(*at)->next) {
-        if (*at == kernel) {
-            *at = kernel->next;
-            break;
-        }
-    }
+    LIST_UNLINK(kernel->session->kernels, kernel);
     if (kernel->is_asked && manager->provider->ops->forget)
         manager->provider->ops->forget(manager->provider, kernel);
     if (kernel->timer)
@@ -66,7 +64,7 @@ void kernels_free(struct session *session)
         kernel_free(session->kernels);
 }
 
-/* ---- the end ---- */
+/* ---- the end of a kernel ---- */
 
 void kernel_release(struct kernel *kernel)
 {
@@ -74,7 +72,7 @@ void kernel_release(struct kernel *kernel)
         kernel_free(kernel);
 }
 
-/* It is gone, and how is known as well as it ever will be. */
+/* The kernel is gone, and its exit status is known or given up. */
 static void gone(struct kernel *kernel)
 {
     struct context *context = kernel->context;
@@ -86,7 +84,8 @@ static void gone(struct kernel *kernel)
     if (context)
         context_kernel_gone(context, kernel);
     if (cell)
-        cell_kernel_status(cell); /* releases it, unless the box has not told the cell's end yet */
+        cell_kernel_status(
+            cell); /* releases it, unless the box has not reported the cell's end yet */
     else
         kernel_release(kernel);
     if (context)
@@ -153,11 +152,12 @@ static void on_failed(void *ctx, const struct error *err)
 
     kernel->has_ended = true;
     kernel->failure = *err;
-    if (context && template_env_explain(kernel->session->manager, context->language,
-                                        kernel->session->provider, &kernel->failure))
+    if (context && recipe_no_interpreter(kernel->session->manager->spec.config,
+                                         kernel->session->provider, context->language->name,
+                                         context->language->program, &kernel->failure))
         err = &kernel->failure;
     learn(kernel, -1, -1);
-    /* What waits would fail the same way: they are told why. */
+    /* Waiting cells would fail the same way, so they fail with this reason. */
     if (context && kernel->cells == 0)
         context_fail_waiting(context, err);
     wait_for_status(kernel);
@@ -168,10 +168,10 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
     (void)ctx;
     (void)stream;
     (void)data;
-    return length; /* none is ever sent: output belongs to cells */
+    return length; /* the box never sends any: all output belongs to cells */
 }
 
-/* A cell may have been sent already: it waits in the box, and is told what it waited for. */
+/* A cell may have been sent already: it waits in the box and is notified here. */
 static void on_forked(void *ctx)
 {
     struct kernel *kernel = ctx;
@@ -210,7 +210,7 @@ void session_manager_kernel_ended(struct session_manager *manager, const struct 
                 learn(kernel, 0, WTERMSIG(end->status));
             else
                 learn(kernel, WEXITSTATUS(end->status), 0);
-            /* Of one that had no cell the box tells nothing. */
+            /* The box does not report the end of a kernel without cells. */
             if (kernel->cells == 0 && !kernel->was_adopted && !kernel->has_ended) {
                 box_forget(session->box, kernel->id);
                 kernel->has_ended = true;
@@ -232,9 +232,12 @@ void kernel_discard(struct kernel *kernel)
         box_signal(kernel->session->box, kernel->id, SIGKILL);
 }
 
-/* ---- the beginning ---- */
+/* ---- the start of a kernel ---- */
 
-/* By a process of the box itself: a new interpreter; of a container, its zygote if it has one. */
+/*
+ * Started by a process of the box itself: a new interpreter or, in a container, a fork of the
+ * container's zygote.
+ */
 static void start_inside(struct context *context)
 {
     struct session *session = context->session;
@@ -258,7 +261,7 @@ static void start_inside(struct context *context)
     else
         error_set(&err, r, ERROR_ENGINE, "out of memory");
     if (r == 0) {
-        kernel->is_placed = kernel->has_env = !spec.may_fork; /* else on_started() knows */
+        kernel->is_placed = kernel->has_env = !spec.may_fork; /* else on_started() sets them */
         context_save(context);
         return;
     }
@@ -268,7 +271,7 @@ static void start_inside(struct context *context)
     context_fail_waiting(context, &err);
 }
 
-/* The provider has put it into the box, or start it cold. */
+/* The provider has put a kernel into the box; on an error a cold one is started. */
 static void on_given(void *ctx, int num)
 {
     struct kernel *kernel = ctx;
@@ -281,7 +284,7 @@ static void on_given(void *ctx, int num)
         context_save(context);
         context_advance(context);
     } else if (num == 0) {
-        kernel_discard(kernel); /* nobody wants it any more */
+        kernel_discard(kernel); /* its context no longer wants it */
     } else {
         if (context)
             context->kernel = NULL;
@@ -318,7 +321,7 @@ static int ask_provider(struct context *context)
         return -EIO;
     }
     kernel->is_asked = true;
-    context->was_refused = true; /* until it is there: the next try is a cold one */
+    context->was_refused = true; /* until it has started: a retry is a cold start */
     session->asked++;
     provider->ops->kernel(provider, session->number, kernel->id, tier, on_given, kernel);
     return 0;
@@ -367,7 +370,7 @@ void kernel_adopt(struct context *context, uint32_t id, bool from_zygote, enum w
     kernel->from_zygote = from_zygote;
     kernel->warm = warm;
     kernel->has_env = kernel->is_placed =
-        !from_zygote && warm == WARM_COLD; /* else its cells tell */
+        !from_zygote && warm == WARM_COLD; /* else the end of its cells reports it */
     kernel->was_adopted = true;
     if (box_adopt_kernel(context->session->box, id, &kernel_events, kernel, &err) < 0) {
         context->kernel = NULL;

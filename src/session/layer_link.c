@@ -1,4 +1,4 @@
-/* layer_link.c - two trees side by side, one made like the other; see layer_link.h. */
+/* layer_link.c - makes one folder tree equal to another by hard links; see layer_link.h. */
 #include "session/layer_link.h"
 
 #include <dirent.h>
@@ -17,17 +17,17 @@
 
 #define DEPTH_MAX 64
 #define ENTRIES_PER_STEP 256
-#define HIDDEN ".bailey-link" /* never a layer's: its own has none by that name in the way */
+#define HIDDEN ".bailey-link" /* temporary name; no layer has a file of this name */
 
 struct level {
-    DIR *from; /* walked */
+    DIR *from; /* the tree that is walked */
     DIR *other;
 };
 
 struct layer_link {
     struct level levels[DEPTH_MAX];
-    int depth;        /* of the one that is walked; -1: none */
-    bool is_clearing; /* second time: the folder is walked, and compared with the layer */
+    int depth;        /* index of the open folder; -1: none */
+    bool is_clearing; /* second pass: walks the folder and removes what the layer does not have */
     int layer_fd, folder_fd;
 };
 
@@ -111,7 +111,7 @@ static int place(int from_fd, int to_fd, const char *name, const struct stat *st
         if (there.st_ino == status->st_ino && there.st_dev == status->st_dev)
             return 0;
         if (S_ISDIR(there.st_mode))
-            r = folder_remove(to_fd, name); /* a package that became a module */
+            r = folder_remove(to_fd, name); /* a folder (package) is replaced by a file (module) */
     }
     unlinkat(to_fd, HIDDEN, 0);
     if (r < 0)
@@ -122,7 +122,7 @@ static int place(int from_fd, int to_fd, const char *name, const struct stat *st
         r = copy_file(from_fd, to_fd, name, status->st_mode);
     if (r == 0 && renameat(to_fd, HIDDEN, to_fd, name) < 0)
         r = -errno;
-    /* rename(2) of two names of one file does nothing */
+    /* rename(2) between two links of the same file does nothing. */
     unlinkat(to_fd, HIDDEN, 0);
     return r;
 }
@@ -153,7 +153,7 @@ static int take_entry(struct layer_link *link, const char *name)
     return 0;
 }
 
-/* ---- what the layer does not have ---- */
+/* ---- second pass: files that the layer does not have ---- */
 
 static int clear_entry(struct layer_link *link, const char *name)
 {
@@ -169,7 +169,7 @@ static int clear_entry(struct layer_link *link, const char *name)
     return S_ISDIR(own.st_mode) ? descend(link, folder_fd, name, layer_fd, name) : 0;
 }
 
-/* ---- both ---- */
+/* ---- both passes ---- */
 
 static int begin(struct layer_link *link)
 {
@@ -184,7 +184,7 @@ int layer_link_start(int layers_fd, const char *layer, int folder_fd, const char
     int r = 0;
 
     if (!link)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     link->depth = -1;
     link->layer_fd = openat(layers_fd, layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     link->folder_fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -194,7 +194,7 @@ int layer_link_start(int layers_fd, const char *layer, int folder_fd, const char
         r = begin(link);
     if (r < 0) {
         layer_link_free(link);
-        return error_set(err, r, ERROR_ENGINE, "opening what was installed: %s", strerror(-r));
+        return error_set(err, r, ERROR_ENGINE, "opening the layer of packages: %s", strerror(-r));
     }
     *ret = link;
     return 0;
@@ -221,7 +221,7 @@ int layer_link_step(struct layer_link *link, struct error *err)
     }
     if (r < 0)
         return error_set(err, r, r == -ENOSPC ? ERROR_DISK_FULL : ERROR_ENGINE,
-                         "showing what was installed in the box: %s", strerror(-r));
+                         "linking the packages into the box: %s", strerror(-r));
     return 1;
 }
 

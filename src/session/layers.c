@@ -1,6 +1,6 @@
 /*
- * layers.c - the folder of layers: what is there, what nothing names any more, and the small files
- * beside them; see layers.h.
+ * layers.c - the folder of layers: lists them, removes those that nothing names any more, and
+ * writes the small JSON files beside them; see layers.h.
  */
 #include "session/run_private.h"
 
@@ -49,7 +49,7 @@ int note_write_text(int folder_fd, const char *name, const char *text, size_t le
 
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "the name '%.60s' is too long", name);
-    unlinkat(folder_fd, hidden, 0); /* of a broker that died here */
+    unlinkat(folder_fd, hidden, 0); /* left by a broker that died here */
     fd = openat(folder_fd, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return error_errno(err, "writing '%s' in the state folder", name);
@@ -147,7 +147,7 @@ static bool is_named(const struct session_manager *manager, const char *layer)
     return false;
 }
 
-/* A layer, or one of the files beside it: whose? False: it is neither. */
+/* The layer that a file name belongs to: the layer itself or a file beside it. False: neither. */
 static bool layer_of(const char *name, char layer[LAYER_TEXT])
 {
     const char *dot = strchr(name, '.');
@@ -155,7 +155,7 @@ static bool layer_of(const char *name, char layer[LAYER_TEXT])
     if (dot && !str_equal(dot, ".json") && !str_equal(dot, ".tiers") &&
         !str_equal(dot, ".manifest"))
         return false;
-    str_copy(layer, LAYER_TEXT, name); /* cut behind the hash */
+    str_copy(layer, LAYER_TEXT, name); /* cut after the hash */
     return layer_name_is_good(layer) && (dot ? dot - name : (long)strlen(name)) == LAYER_TEXT - 1;
 }
 
@@ -175,15 +175,15 @@ void layers_collect(struct session_manager *manager)
         if (str_equal(entry->d_name, layer) && manager->provider->ops->drop_layer)
             manager->provider->ops->drop_layer(manager->provider, layer);
         if (session_manager_discard(manager, folder_fd, entry->d_name) < 0)
-            log_warning("the layer %.12s cannot be removed, continuing without that", layer);
+            log_warning("the layer %.12s cannot be removed, continuing without removing it", layer);
         else if (str_equal(entry->d_name, layer))
-            log_info("layer %.12s is removed: nothing names it any more", layer);
+            log_info("layer %.12s is removed: no template or session uses it", layer);
     }
     if (folder)
         closedir(folder);
 }
 
-/* Folders of installers whose broker died: only the launcher may remove what is in them. */
+/* Discards folders of installers whose broker died: only the launcher may remove their content. */
 static void discard_builds(struct session_manager *manager)
 {
     struct provider *provider = manager->provider;

@@ -1,4 +1,6 @@
-/* local_module.c - whether a module is a file of the session's own; see run_private.h. */
+/*
+ * local_module.c - finds out whether a module is a file of the session itself; see run_private.h.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +35,8 @@ static void on_done(void *ctx, const struct error *err)
     void *owner = look->ctx;
     bool is_there;
 
-    /*
-     * Whoever hides it (no rights, a link) has it there all the same. A box that goes with its
-     * program had only what that program wrote.
-     */
+    /* A file that cannot be looked at (no permission, a link) counts as existing. A box that
+     * ends with its program had only the files that the program wrote. */
     look->is_there |= err->num < 0 && err->num != -ENOENT && err->code != ERROR_BOX_LOST;
     is_there = look->is_there;
     if (--look->pending > 0)
@@ -55,7 +55,7 @@ int local_module_look(struct box *box, const char *module, void (*done)(void *ct
     int r = 0;
 
     if (!look)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *look = (struct local_module){.box = box, .done = done, .ctx = ctx};
     for (int i = 0; i < PLACES && r == 0; i++) {
         char path[LIMIT_MODULE + 32];
@@ -85,6 +85,6 @@ void local_module_leave(struct local_module *look)
 void local_module_error(const char *module, struct error *err)
 {
     error_set(err, -ENOENT, ERROR_INSTALL_FAILED,
-              "no package is looked for: '%.*s' is a module of yours in /workspace",
+              "no package is installed: '%.*s' is your own module in /workspace",
               (int)strcspn(module, "."), module);
 }

@@ -1,4 +1,7 @@
-/* measure.c - gauges of the engine: what lives, runs and waits now; see session_manager.h. */
+/*
+ * measure.c - gauges of the session manager: live, running and waiting objects; see
+ * session_manager.h.
+ */
 #include "observe/metrics.h"
 #include "session/run_private.h"
 

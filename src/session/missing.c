@@ -1,4 +1,7 @@
-/* missing.c - which module code did not find, and what may be fetched for it; see missing.h. */
+/*
+ * missing.c - which module the code did not find, and which package may be installed for it; see
+ * missing.h.
+ */
 #include "session/missing.h"
 
 #include <errno.h>
@@ -14,8 +17,10 @@
 #define VALUE "No module named '"
 #define LINE "ModuleNotFoundError: " VALUE
 
-/* Names under which many distributions put their modules; the one on the index that is called so is
- * something else. */
+/*
+ * Namespaces that many distributions share; the package of the same name on the index is an
+ * unrelated one.
+ */
 static const char *const spaces[] = {"azure", "backports", "google", "zope"};
 
 static bool is_letter(char c)
@@ -74,8 +79,8 @@ static bool is_space(const char *module)
 
 static int not_looked_for(const char *module, const char *why, struct error *err)
 {
-    return error_set(err, -ENOENT, ERROR_INSTALL_FAILED, "no package is looked for: '%s' %s",
-                     module, why);
+    return error_set(err, -ENOENT, ERROR_INSTALL_FAILED, "no package is installed: '%s' %s", module,
+                     why);
 }
 
 int missing_package(const char *module, char *const *allow, char *const *deny,
@@ -89,7 +94,7 @@ int missing_package(const char *module, char *const *allow, char *const *deny,
     if (missing_is_standard(top))
         return not_looked_for(
             module, "belongs to the standard library, and this Python does not have it", err);
-    /* Python names the part that it did not find: what stands before a dot is there already. */
+    /* Python names the part that was not found: the part before the last dot exists already. */
     if (strchr(module, '.') &&
         (name == text || name == import_distribution(top, top_text, sizeof(top_text))))
         return not_looked_for(module, "is not in the installed package of that name", err);
@@ -102,7 +107,7 @@ int missing_package(const char *module, char *const *allow, char *const *deny,
     return 0;
 }
 
-/* ---- what a result says ---- */
+/* ---- JSON for results ---- */
 
 static const char *version_of(const char *package, json_t *added)
 {

@@ -1,11 +1,11 @@
 /*
- * output.c - what an execution wrote: in memory while it is short, then in files, at last in its
- * row of the index or in the files; see session_private.h, and docs/design "Output goes to disk
- * before it is acknowledged".
+ * output.c - an execution's output: in memory while it is short, then in files, at last in its row
+ * of the index or in the files; see session_private.h, and docs/design "Output goes to disk before
+ * it is acknowledged".
  *
- * Files are logs/<session>/<number>.out, .err and .events. Making one is the dearest thing on a
- * command's way (on ext4 35 us, up to 1 ms where inodes were freed lately, and the same again when
- * it goes), and most commands write a few lines.
+ * Files are logs/<session>/<number>.out, .err and .events. Creating one is the most expensive step
+ * of a short command (on ext4 35 us, up to 1 ms where inodes were freed recently, and the same
+ * again when it is deleted), and most commands write a few lines.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static int open_spool(struct execution *execution, int stream, bool makes_it, st
         (folder_fd == -ENOENT ||
          (folder_fd >= 0 && fstatat(folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 &&
           errno == ENOENT)))
-        return 0; /* it had written nothing, or little */
+        return 0; /* it wrote nothing, or so little that there is no file */
     if (folder_fd < 0)
         return error_set(err, folder_fd, folder_fd == -ENOSPC ? ERROR_DISK_FULL : ERROR_ENGINE,
                          "the folder for a command's output: %s", strerror(-folder_fd));
@@ -67,7 +67,7 @@ int output_find(struct execution *execution, struct error *err)
     return r;
 }
 
-/* True: it is in memory now. */
+/* True: the bytes are in memory now. */
 static bool append_early(struct execution *execution, int stream, const void *data, size_t length)
 {
     struct spool *spool = &execution->out[stream];
@@ -93,7 +93,7 @@ int output_append(struct execution *execution, int stream, const void *data, siz
         r = open_spool(execution, stream, true, err);
     if (r == 0 && early->length > 0) {
         r = spool_append(spool, early->data, early->length, err);
-        if (r < 0) { /* it stays what it was */
+        if (r < 0) { /* the file stays as it was */
             spool_close(spool);
             *spool = (struct spool){.fd = -1, .length = early->length};
         } else {
@@ -152,7 +152,7 @@ static ssize_t read_file(const struct execution *execution, int stream, uint64_t
     output_name(execution, stream, name);
     fd = folder_fd < 0 ? -1 : openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return -ERANGE; /* the session has ended: nothing is kept any more */
+        return -ERANGE; /* the session has ended: its output was deleted */
     spool.fd = fd;
     return spool_read(&spool, offset, data, size);
 }
@@ -168,7 +168,7 @@ ssize_t execution_read(const struct execution *execution, int stream, uint64_t o
     if (spool->fd >= 0)
         return spool_read(spool, offset, data, size);
     if (offset >= spool->length)
-        return 0; /* also when nothing is kept any more */
+        return 0; /* also when the output was deleted */
     if (early->length == spool->length) {
         length = (ssize_t)MIN(size, early->length - (size_t)offset);
         memcpy(data, early->data + offset, (size_t)length);

@@ -1,6 +1,6 @@
 /*
- * output_open.c - outputs that were saved: their folder, their files, how they are shown and
- * announced.
+ * output_open.c - saved outputs: their folder, their files, their JSON and their announcement on
+ * the bus.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,10 @@ void output_announce(struct session *session, const struct session_output *outpu
                           text_to_json(buf_text(&url), url.length)));
 }
 
-/* What a tenant's guest made has no reader on this machine; the owner's folder is his to clear. */
+/*
+ * The files of an API tenant are removed: they have no reader on this machine. The local tenant's
+ * folder stays; its user removes it.
+ */
 void outputs_remove(struct session *session)
 {
     char name[ID_MAX + 16];

@@ -12,7 +12,7 @@
 #define BINARY "application/octet-stream"
 #define PLAIN "text/plain"
 
-/* What stands at the very beginning. */
+/* Signatures at the start of a file. */
 static const struct {
     const char *bytes;
     size_t length;
@@ -29,7 +29,7 @@ static const struct {
     {"SQLite format 3", 16, "application/vnd.sqlite3"},
 };
 
-/* Formats that are zip archives inside: there the name says more. */
+/* Formats that are zip archives: the file name decides. */
 static const struct {
     const char *extension, *type;
 } archives[] = {
@@ -38,7 +38,7 @@ static const struct {
     {".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"},
 };
 
-/* UTF-8 without control characters that no text has; the end may be cut inside of a letter. */
+/* UTF-8 without control characters that text does not have; the last character may be cut. */
 static bool is_text(const unsigned char *head, size_t length)
 {
     size_t at = 0;
@@ -67,7 +67,7 @@ static bool has_word(const char *head, size_t length, const char *word)
     return false;
 }
 
-/* A browser would take these for a page or a picture, whatever the name says. */
+/* A browser would treat these as a page or an image, whatever the file name says. */
 static const char *sniff_markup(const char *head, size_t length)
 {
     size_t at = 0;
@@ -117,6 +117,6 @@ const char *output_sniff(const char *name, const void *head, size_t length)
     type = sniff_markup(bytes, length);
     if (type)
         return type;
-    /* Text: the name may say which kind, but not that it is a picture. */
+    /* Text: the name may say which kind of text, but not that it is an image. */
     return str_equal(named->kind, "text") ? named->mime : PLAIN;
 }

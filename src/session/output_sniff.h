@@ -1,6 +1,6 @@
 /*
- * output_sniff.h - the MIME type of an output by its first bytes. Pure; bytes and name are a
- * guest's, so a name is believed only where the bytes do not speak against it.
+ * output_sniff.h - the MIME type of an output by its first bytes. Pure; bytes and name come from a
+ * guest, so the name is used only where the bytes do not contradict it.
  *
  * Runs in: broker
  */
@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#define OUTPUT_SNIFF_BYTES 512 /* that are looked at */
+#define OUTPUT_SNIFF_BYTES 512 /* read from the start of a file */
 
 const char *output_sniff(const char *name, const void *head, size_t length); /* static */
 

@@ -1,4 +1,4 @@
-/* output_type.c - what an output is, by its name; see output_type.h. */
+/* output_type.c - kind and MIME type of an output, by its name; see output_type.h. */
 #include "session/output_type.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * output_type.h - what an output is, by its name: kind and MIME type. Pure.
+ * output_type.h - kind and MIME type of an output, by its name. Pure.
  *
  * Runs in: broker
  */
@@ -14,7 +14,7 @@ struct output_type {
     const char *mime;
 };
 
-/* Never NULL: what nobody knows is binary. */
+/* Never NULL: an unknown extension is binary. */
 const struct output_type *output_type_find(const char *name);
 
 /* Texts and images are saved on the host; binaries and models stay in the box. */

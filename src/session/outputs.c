@@ -1,8 +1,8 @@
 /*
- * outputs.c - what a session leaves in /tmp/output, fetched to output/session_<id>/.
+ * outputs.c - fetches the files that a session wrote to /tmp/output into output/session_<id>/.
  *
- * One collection at a time: list, compare with what is known, fetch what is new or changed (at most
- * LIMIT_TOOL_OUTPUTS), tell. Names, sizes and kinds come out of a box and are hostile.
+ * One collection at a time: list, compare with the known files, fetch new or changed ones (at most
+ * LIMIT_TOOL_OUTPUTS), call done(). Names, sizes and kinds come out of a box and are hostile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +34,10 @@ struct output {
     bool is_saved;
     bool is_changed; /* in this collection */
     bool is_seen;    /* in this collection */
-    bool is_left;    /* over the number that is fetched at once: next time */
-    char id[ID_MAX]; /* of the copy; empty: it has none */
+    bool is_left;    /* above the number that is fetched at once: fetched next time */
+    char id[ID_MAX]; /* of the saved copy; empty: none */
     char sha256[SHA256_TEXT];
-    const char *mime; /* by content; NULL: nobody looked */
+    const char *mime; /* by content; NULL: unknown */
 };
 
 struct request {
@@ -50,15 +50,15 @@ struct request {
 struct outputs {
     struct output *known;
     size_t count, room;
-    size_t sorted;        /* of them, by name: those of the last listing */
-    uint64_t total;       /* regular files, at the last look */
-    uint64_t saved_bytes; /* on the disk, also of files that are gone in the box */
+    size_t sorted;        /* how many of them, from the last listing, are sorted by name */
+    uint64_t total;       /* regular files in the last listing */
+    uint64_t saved_bytes; /* on disk, including files that were deleted in the box */
     char *folder;         /* absolute, for replies */
     struct request *waiting, *current;
 
-    /* the collection under way */
+    /* the collection that is under way */
     uint32_t call; /* 0: none */
-    size_t at;     /* the file that is being fetched */
+    size_t at;     /* index of the file that is being fetched */
     unsigned fetched;
     struct output_writer writer;
     struct artifact_digest digest;
@@ -72,7 +72,7 @@ static void start_next(struct session *session);
 static struct output *add_known(struct outputs *outputs, const char *name);
 static void sort_known(struct outputs *outputs);
 
-/* What an earlier broker fetched; the time is that of the change, which decides what is new. */
+/* A file that an earlier broker fetched; its ctime decides whether the file changed since. */
 static void load_one(void *ctx, const struct index_file *row)
 {
     struct output *output = add_known(ctx, row->name);
@@ -131,7 +131,7 @@ bool session_output_is_newest(struct session *session, const struct output_row *
     return false;
 }
 
-/* A few rows for each collection: what was passed over is looked at again anyway. */
+/* Writes a few rows for each collection: files that were skipped are looked at again anyway. */
 static void save_one(struct session *session, const struct output *output)
 {
     struct index_file row = {
@@ -182,7 +182,7 @@ const char *session_output_folder(struct session *session)
         return "";
     if (outputs->folder)
         return outputs->folder;
-    /* A tenant has no business with the host's folders: it gets what it can ask for. */
+    /* API tenants do not learn paths of the host: they get the URL. */
     if (str_equal(session->tenant, TENANT_LOCAL)
             ? buf_printf(&text, "%s/session_%s", session->manager->spec.folders.output,
                          session->id) == 0
@@ -243,12 +243,13 @@ static void finish(struct session *session, const struct error *err)
             save_one(session, &outputs->known[i]);
     }
     if (saved > 0 && tenant_keeps(session->manager->tenants, session->tenant))
-        artifacts_recount(session->manager, session->tenant); /* there may be a newer one */
+        artifacts_recount(session->manager,
+                          session->tenant); /* the saved file may have replaced another */
     if (request && request->done)
         request->done(request->ctx, changed, count, outputs->total, err->num < 0 ? err : NULL);
     free(request);
     if (session->state < SESSION_ENDING && quota && outputs->saved_bytes > quota)
-        session_end(session, "over_quota", NULL, NULL); /* in a turn of its own */
+        session_end(session, "over_quota", NULL, NULL); /* deferred to a separate turn */
     if (session->outputs)
         start_next(session);
     if (session->manager->is_stopping)
@@ -284,7 +285,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     struct session *session = ctx;
     struct outputs *outputs = session->outputs;
 
-    /* A guest may go on writing: more than the box's disk can hold is no file any more. */
+    /* The guest may go on writing; a file that is larger than the box's disk is an error. */
     if (outputs->write_error == 0 &&
         length > session->limits.disk_bytes - MIN(outputs->seen, session->limits.disk_bytes))
         outputs->write_error = -EFBIG;
@@ -296,13 +297,13 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     return length;
 }
 
-/* The box is gone, and with it all that was still to be fetched. */
+/* The box is gone, and with it all files that were not fetched yet. */
 static bool is_over(const struct session *session, const struct error *err)
 {
     return err->num < 0 && (session->state >= SESSION_ENDING || err->code == ERROR_BOX_LOST);
 }
 
-/* It has its place; now an id, and who draws is told. */
+/* The file is saved: gives it an id and announces an image on the bus. */
 static void on_saved(struct session *session, struct output *output)
 {
     struct outputs *outputs = session->outputs;
@@ -396,7 +397,7 @@ static void fetch_next(struct session *session)
         outputs->fetched++;
         r = fetch_one(session, output, &err);
         if (r == 0)
-            return; /* on_fetched() goes on */
+            return; /* on_fetched() continues */
         output_writer_cancel(&outputs->writer);
         output->skipped = r == -ENOSPC ? "no space in the state folder" : "could not be stored";
         output->is_left = true;
@@ -418,8 +419,8 @@ static void sort_known(struct outputs *outputs)
 }
 
 /*
- * Only among those of the last listing: a name that comes twice in one listing, which no honest
- * warden sends, is then known twice until the next.
+ * Searches only the files of the last listing: a name that appears twice in one listing, which a
+ * correct warden never sends, is then recorded twice until the next listing.
  */
 static struct output *find_known(struct outputs *outputs, const char *name)
 {
@@ -479,7 +480,7 @@ static void on_entry(void *ctx, const struct box_entry *entry)
         output->skipped = "larger than the box's disk (sparse)";
 }
 
-/* Half a listing: those that were new in it are not known. */
+/* The listing was incomplete: files that were new in it are forgotten. */
 static void forget_unsorted(struct outputs *outputs)
 {
     while (outputs->count > outputs->sorted)
@@ -499,7 +500,7 @@ static void on_listed(void *ctx, const struct error *err)
         finish(session, err);
         return;
     }
-    /* What is gone in the box is forgotten here; a saved copy stays on the disk. */
+    /* Files that are gone in the box are forgotten here; a saved copy stays on disk. */
     for (size_t i = 0; i < outputs->count; i++) {
         if (outputs->known[i].is_seen)
             outputs->known[kept++] = outputs->known[i];
@@ -545,7 +546,7 @@ static void start_next(struct session *session)
 
 bool session_has_output(struct session *session, const struct execution *execution)
 {
-    const struct outputs *outputs = outputs_of(session); /* those of an earlier broker too */
+    const struct outputs *outputs = outputs_of(session); /* also rows of an earlier broker */
 
     return execution->state != EXECUTION_EXITED || execution->end.has_output || !outputs ||
            outputs->count > 0;
@@ -562,7 +563,7 @@ void session_collect(struct session *session,
     struct error err = {0};
 
     if (!request) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         done(ctx, NULL, 0, 0, &err);
         return;
     }
@@ -580,7 +581,7 @@ void session_collect_cancel(struct session *session, void *ctx)
     if (!outputs)
         return;
     if (outputs->current && outputs->current->ctx == ctx)
-        outputs->current->done = NULL; /* it goes on for the sake of what is known */
+        outputs->current->done = NULL; /* the collection goes on, to update the known files */
     for (struct request *at = outputs->waiting; at; at = at->next) {
         if (at->ctx == ctx)
             at->done = NULL;

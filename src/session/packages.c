@@ -1,9 +1,10 @@
 /*
- * packages.c - what is installed into a session for its life; see installer.h.
+ * packages.c - packages installed into a session, until it ends; see installer.h.
  *
  * packages/<session>/ is bound in its box at /bailey/packages. Each installation makes one layer of
- * everything that the session was given so far, so that versions always fit each other, and the
- * folder is made like that layer; packages/<session>.json remembers it for the next broker.
+ * all packages that were requested for the session so far, so that versions always fit each other,
+ * and the folder is made equal to that layer; packages/<session>.json stores the list for the next
+ * broker.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "model/text.h"
@@ -21,25 +23,25 @@
 #include "template/requirement.h"
 
 /*
- * An installation into a session: first the installer's, then the links. One at a time: the next
- * one begins with all that those before it brought.
+ * One installation into a session: first the installer's job, then the hard links. One at a time:
+ * the next one starts with all packages of those before it.
  */
 struct package_order {
-    struct installation handle; /* first: what the caller holds */
-    struct package_order *next; /* that came later */
+    struct installation handle; /* first member: this is what the caller holds */
+    struct package_order *next; /* a later one */
     struct session *session;
-    struct installation *installation; /* NULL: it is over, or has not begun */
+    struct installation *installation; /* NULL: finished or not begun */
     struct layer_link *link;
     struct reactor_timer *turn;
-    struct caller caller; /* who asks */
+    struct caller caller; /* the caller */
     bool has_begun;
-    char **wanted; /* strv: what this one asks for */
-    char **asked;  /* strv: the requirements of the session, as they will be */
+    char **wanted; /* strv: the packages requested by this call */
+    char **asked;  /* strv: all requirements of the session afterwards */
     struct install_end end;
     char python[24];
 };
 
-/* ---- what a session has ---- */
+/* ---- the session's packages ---- */
 
 static void note_name(const struct session *session, char name[ID_MAX + 8])
 {
@@ -95,28 +97,23 @@ void packages_remove(struct session *session)
     note_name(session, name);
     unlinkat(manager->spec.folders.packages_fd, name, 0);
     session_manager_discard(manager, manager->spec.folders.packages_fd, session->id);
-    /* A template that was built again meanwhile has another layer now. */
+    /* A template that was rebuilt meanwhile has another layer now. */
     if (session->package_layer[0] ||
         (session->layer[0] && !templates_name(manager, session->layer)))
         layers_collect(manager);
 }
 
-/* ---- its end ---- */
+/* ---- the end of an installation ---- */
 
 static void order_free(struct package_order *order)
 {
     const struct reactor_ops *ops = order->session->manager->spec.reactor->ops;
     struct package_order *first;
 
-    for (struct package_order **at = &order->session->package_orders; *at; at = &(*at)->next) {
-        if (*at == order) {
-            *at = order->next;
-            break;
-        }
-    }
+    LIST_UNLINK(order->session->package_orders, order);
     first = order->session->package_orders;
     if (first && !first->has_begun)
-        ops->timer_set(first->turn, 0); /* its turn */
+        ops->timer_set(first->turn, 0); /* the next one starts */
     if (order->installation)
         installer_cancel(order->installation);
     ops->timer_remove(order->turn);
@@ -185,7 +182,7 @@ static void order_tell(struct package_order *order, const struct error *err)
     json_decref(end.added);
 }
 
-/* Fails everything that is under way: the session ends. */
+/* Fails every installation under way: the session ends. */
 void packages_fail(struct session *session, const struct error *err)
 {
     while (session->package_orders)
@@ -222,7 +219,7 @@ static bool has_package(json_t *packages, json_t *wanted)
     return false;
 }
 
-/* What is in `now` and was not, or not in this version, before; new reference. */
+/* Packages in `now` that are new or have another version than in `before`; new reference. */
 static json_t *added_packages(json_t *before, json_t *now)
 {
     json_t *added = json_array(), *item;
@@ -257,7 +254,7 @@ static void on_turn(void *ctx)
     struct error err = {0};
     int r;
 
-    if (!order->has_begun) { /* it has waited for another one */
+    if (!order->has_begun) { /* it has waited for another installation */
         if (order_begin(order, &err) < 0)
             order_tell(order, &err);
         return;
@@ -288,7 +285,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
         order->end.packages = json_incref(end->packages);
         str_copy(order->python, sizeof(order->python), end->python);
         order->end.python = order->python;
-        /* From here on it is the session's: nobody may collect it. */
+        /* From here on the session names the layer, so it is not collected. */
         str_copy(session->package_layer, sizeof(session->package_layer), end->layer);
         if (packages_prepare(session, &failure) == 0)
             layer_link_start(folders->layers_fd, end->layer, folders->packages_fd, session->id,
@@ -308,7 +305,7 @@ static void on_progress(void *ctx, const char *line)
         order->handle.events->progress(order->handle.ctx, line);
 }
 
-/* ---- its beginning ---- */
+/* ---- the start of an installation ---- */
 
 static int check_names(const struct session *session, const char *const *packages,
                        struct error *err)
@@ -358,7 +355,7 @@ static bool is_asked_again(const char *name, const char *const *packages)
     return false;
 }
 
-/* What the session has stays as it is, but for what is asked again; then what is new. */
+/* The session's requirements stay as they are, except those requested again; then the new ones. */
 static int all_requirements(struct session *session, const char *const *packages, char ***ret)
 {
     CLEANUP(strv_freep) char **all = strv_new();
@@ -387,7 +384,6 @@ static struct package_order *order_new(struct session *session, const struct cal
                                        const char *const *packages)
 {
     struct package_order *order = calloc(1, sizeof(*order));
-    struct package_order **at = &session->package_orders;
 
     if (!order)
         return NULL;
@@ -395,16 +391,14 @@ static struct package_order *order_new(struct session *session, const struct cal
     order->caller = caller ? *caller : caller_engine;
     order->turn = reactor_timer(session->manager->spec.reactor, on_turn, order);
     order->wanted = strv_copy(packages);
-    while (*at)
-        at = &(*at)->next;
-    *at = order;
+    LIST_APPEND(session->package_orders, order);
     if (order->turn && order->wanted)
         return order;
     order_free(order);
     return NULL;
 }
 
-/* All that the session will have goes to the installer. */
+/* Starts the installer with all requirements of the session. */
 static int order_begin(struct package_order *order, struct error *err)
 {
     static const struct install_events own_events = {.progress = on_progress, .done = on_installed};
@@ -418,7 +412,7 @@ static int order_begin(struct package_order *order, struct error *err)
     for (char **at = order->asked; at && *at && r == 0; at++)
         r = buf_printf(&text, "%s\n", *at);
     if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "what is to be installed: %s", strerror(-r));
+        return error_set(err, r, ERROR_ENGINE, "preparing the list of packages: %s", strerror(-r));
     if (strv_length(order->asked) > LIMIT_SESSION_PACKAGES)
         return error_set(err, -E2BIG, ERROR_TOO_LARGE,
                          "a session can request at most %d packages; make a template of them",
@@ -444,14 +438,14 @@ int session_install(struct session *session, const struct caller *caller,
                                              : check_names(session, packages, err);
 
     if (r == 0)
-        r = usage_data(session, 1, err); /* how much it will be is not known yet */
+        r = usage_data(session, 1, err); /* the size is not known yet */
     if (r < 0)
         return r;
     usage_data_over(session, 1);
     session_touch(session);
     order = order_new(session, caller, packages);
     if (!order)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     order->handle = (struct installation){.cancel = on_cancel, .events = events, .ctx = ctx};
     if (order == session->package_orders)
         r = order_begin(order, err);

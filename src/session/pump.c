@@ -1,11 +1,11 @@
-/* pump.c - a box on the reactor: polled, pumped, its deadlines kept. */
+/* pump.c - connects a box to the reactor: polls its socket, calls box_pump(), keeps its timer. */
 #include <poll.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "session/session_private.h"
 
-#define DRAIN_MS 20 /* a lost box whose last output is not taken yet is looked at again */
+#define DRAIN_MS 20 /* interval for a lost box whose last output was not read yet */
 
 static void arm(struct pump *pump)
 {
@@ -61,7 +61,7 @@ static void on_due(void *ctx)
 {
     struct pump *pump = ctx;
 
-    pump->armed_ms = 0; /* it fired: whatever comes next has to be set */
+    pump->armed_ms = 0; /* it fired, so the next deadline must be set again */
     turn(pump);
 }
 

@@ -1,9 +1,10 @@
 /*
- * refusal_log.c - who was refused what: a line of the audit and a count; see refusal_log.h.
+ * refusal_log.c - records refusals: a line of the audit log and a counter; see refusal_log.h.
  *
- * Whoever is refused costs nothing for being so, with a key or without: a flood of such lines would
- * push all others out of the audit. So a tenant, and all strangers together, have a number of lines
- * for each minute; what is more is one line, with its number, when the minute is over.
+ * A refused request costs its sender nothing, with or without a key, and a flood of such lines
+ * would push all others out of the audit log. So each tenant, and all clients without a key
+ * together, have a number of lines per minute; further refusals become one line, with their number,
+ * at the end of the minute.
  */
 #include "session/refusal_log.h"
 
@@ -37,7 +38,7 @@ bool refusal_is(const struct error *err)
     return err->quota != NULL;
 }
 
-/* NULL: it is none of those that are counted so. */
+/* NULL: this error is not counted as a refusal. */
 static const char *reason_of(const struct error *err)
 {
     static const struct {
@@ -67,20 +68,20 @@ static void count(struct metrics *metrics, const struct refusal *refusal)
         metrics_add(metrics, METRIC_QUOTA, values, 1);
 }
 
-/* Whatever a client has sent can be in it. */
+/* The text comes from a client and may contain anything. */
 static void add(json_t *fields, const char *name, const char *text)
 {
     if (text && text[0])
         json_object_set_new(fields, name, text_to_json(text, strlen(text)));
 }
 
-/* ---- not more lines than so many ---- */
+/* ---- a limited number of lines per minute ---- */
 
 #define WINDOW_MS 60000
-#define SLOTS 64 /* further tenants share the last */
+#define SLOTS 64 /* further tenants share the last slot */
 
 struct slot {
-    char tenant[TENANT_MAX]; /* empty: strangers */
+    char tenant[TENANT_MAX]; /* empty: clients without a key */
     bool is_used;
     uint64_t since_ms;
     unsigned told, untold;
@@ -145,7 +146,7 @@ static struct slot *slot_of(struct refusal_log *refusal_log, const char *tenant)
     return slot;
 }
 
-/* Whether there is a line for it; else it is one of those that are told together. */
+/* Whether this refusal gets its own line; else it is added to the line at the end of the minute. */
 static bool has_line(struct session_manager *manager, const char *tenant)
 {
     struct slot *slot = slot_of(manager->refusal_log, tenant);

@@ -1,6 +1,6 @@
 /*
- * run.c - a one-shot run in the daemon: a fresh box, the source put into it, the interpreter, the
- * result; then nothing is left. The blocking twin is oneshot/oneshot.c, which makes its box itself.
+ * run.c - a one-shot run in the daemon: the recipe (recipe/recipe.h), carried out on the reactor in
+ * a fresh box, of which nothing is left. A command without a daemon has oneshot/oneshot.c instead.
  *
  * A box that came with a warm kernel gets the source as one cell, which ends with its kernel: how
  * is the provider's to say (run_kernel_ended), before or after the box tells that all output is
@@ -11,19 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "recipe/output.h"
 #include "runtime/outcome.h"
 #include "session/run_private.h"
 #include "store/artifact.h"
-#include "store/output_file.h"
 
 #define STATUS_PATIENCE_MS 1000 /* for the provider's word about a kernel that has ended */
-#define OUTPUT_FOLDER "/tmp/output"
 
 /* What its tenant may have: one more that runs, and its memory. */
 static int run_take(struct run *run, struct error *err)
@@ -65,8 +63,7 @@ static void run_free(struct run *run)
     run_files_free(run);
     box_free(run->box);
     result_free(&run->result);
-    strv_free(run->env);
-    strv_free(run->words);
+    recipe_free(&run->recipe);
     account_free(run->account);
     if (!run->keeper) {
         free((char *)run->code);
@@ -112,30 +109,18 @@ static void on_used(void *ctx, const struct box_facts *facts)
     tell(run);
 }
 
-/* How a warm kernel ended: the provider's word, or nobody's. */
-static void note_exit(struct run *run)
-{
-    struct result *result = &run->result;
-
-    if (result->timed_out)
-        return;
-    result->signal = 0;
-    if (!run->has_status) {
-        result->exit_code = 1;
-        result_note(result, "the program ended, and its status is unknown");
-    } else if (WIFSIGNALED(run->status)) {
-        result->signal = WTERMSIG(run->status);
-        result->exit_code = 128 + result->signal;
-    } else {
-        result->exit_code = WEXITSTATUS(run->status);
-    }
-}
-
 /* All of it is known; but it may be that its end leads to something. */
 static void run_ended(struct run *run)
 {
-    if (!run_look(run) && !run_list(run))
-        run_over(run, NULL);
+    if (!run_look(run))
+        run_step_done(run, RECIPE_PROGRAM);
+}
+
+/* A warm kernel did: how is the provider's word, or nobody's. */
+static void kernel_ended(struct run *run)
+{
+    outcome_status(&run->result, run->has_status ? &run->status : NULL);
+    run_ended(run);
 }
 
 /*
@@ -167,8 +152,7 @@ static void on_turn(void *ctx)
     }
     if (!run->is_over && run->has_ended && !run->look &&
         !run->list) { /* nobody told the status in time */
-        note_exit(run);
-        run_ended(run);
+        kernel_ended(run);
         return;
     }
     if (!run->is_over)
@@ -209,7 +193,7 @@ void session_manager_run_cancel(struct run *run)
 
     run->done = NULL;
     run->sink = NULL; /* output that is on its way may come before the turn in which it ends */
-    error_set(&err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
+    recipe_cancelled(&err);
     run_over(run, &err);
 }
 
@@ -273,18 +257,16 @@ static void on_ended(void *ctx, const struct exec_end *end)
 {
     struct run *run = ctx;
 
-    outcome_end(&run->result, end);
+    recipe_ended(&run->recipe, &run->result, end);
     usage_told(run, &end->usage);
     run->is_running = false;
-    run->has_output = end->has_output;
     if (!run->kernel || run->warden_owns_kernel || (!end->status_external && !end->kernel_died)) {
         run_ended(run);
         return;
     }
     run->has_ended = true;
     if (run->has_status || end->timed_out) {
-        note_exit(run);
-        run_ended(run);
+        kernel_ended(run);
     } else {
         run->manager->spec.reactor->ops->timer_set(run->timer, STATUS_PATIENCE_MS);
     }
@@ -304,8 +286,7 @@ void run_kernel_ended(struct session_manager *manager, const struct kernel_end *
         run->has_status = true;
         run->status = end->status;
         if (run->has_ended && !run->is_over && !run->look && !run->list) {
-            note_exit(run);
-            run_ended(run);
+            kernel_ended(run);
         }
         return;
     }
@@ -316,7 +297,7 @@ static void on_failed(void *ctx, const struct error *err)
     struct run *run = ctx;
     struct error told = *err;
 
-    template_env_explain(run->manager, run->language, run->provider, &told);
+    recipe_not_started(&run->recipe, run->provider, run->result.layers, &told);
     run_over(run, &told);
 }
 
@@ -325,13 +306,7 @@ static const struct exec_events exec_events = {
 
 static void start_program(struct run *run)
 {
-    struct exec_spec spec = {
-        .argv = (const char *const *)run->words,
-        .env = (const char *const *)run->env,
-        .stdin_open = run->has_input,
-        .ends_box = true,
-        .timeout_ms = run->result.limits.timeout_ms,
-    };
+    struct exec_spec spec = recipe_exec(&run->recipe);
     struct error err = {0};
 
     if (box_exec(run->box, &spec, &exec_events, run, &run->call, &err) < 0) {
@@ -349,12 +324,12 @@ static void start_cell(struct run *run)
     CLEANUP(strv_freep) char **env = run_cell_env(run, &err);
     struct cell_spec spec = {
         .kernel = run->kernel,
-        .code = run->code,
-        .code_length = run->code_length,
+        .code = run->recipe.code,
+        .code_length = run->recipe.code_length,
         .input = run->input,
         .input_length = run->input_length,
         .env = (const char *const *)env,
-        .timeout_ms = run->result.limits.timeout_ms,
+        .timeout_ms = run->recipe.timeout_ms,
         .is_script = true,
     };
 
@@ -366,7 +341,7 @@ static void start_cell(struct run *run)
 
 static void start(struct run *run)
 {
-    if (run->kernel)
+    if (run->recipe.has_kernel)
         start_cell(run);
     else
         start_program(run);
@@ -380,22 +355,20 @@ static void on_checked(void *ctx, const struct error *err)
     if (err)
         run_over(run, err);
     else
-        start(run);
+        run_step_done(run, RECIPE_IMPORTS);
 }
 
-static void check_or_start(struct run *run)
+static void check_imports(struct run *run)
 {
-    struct import_check_spec spec = {.program = run->program,
-                                     .code = run->code,
-                                     .length = run->code_length,
+    struct import_check_spec spec = {.program = run->recipe.argv[0],
+                                     .code = run->recipe.code,
+                                     .length = run->recipe.code_length,
                                      .done = on_checked,
                                      .ctx = run,
                                      .modules = &run->result.blocked_imports};
     struct error err = {0};
 
-    if (!run->manager->spec.config->block_imports || !str_equal(run->language->name, "python"))
-        start(run);
-    else if (import_check_start(run->manager, run->box, &spec, &run->import_check, &err) < 0)
+    if (import_check_start(run->manager, run->box, &spec, &run->import_check, &err) < 0)
         run_over(run, &err);
 }
 
@@ -404,20 +377,25 @@ static void check_or_start(struct run *run)
 static void on_put(void *ctx, const struct error *err)
 {
     struct run *run = ctx;
+    struct error told = *err;
 
-    if (err->num < 0)
-        run_over(run, err);
-    else
-        check_or_start(run);
+    if (told.num == 0) {
+        run_step_done(run, RECIPE_SOURCE);
+        return;
+    }
+    recipe_not_put(run->recipe.path, &told);
+    run_over(run, &told);
 }
 
 static void push_code(void *ctx)
 {
     struct run *run = ctx;
 
-    while (run->code_sent < run->code_length) {
-        long taken = box_put_data(run->box, run->call, run->code + run->code_sent,
-                                  run->code_length - run->code_sent);
+    const struct recipe *recipe = &run->recipe;
+
+    while (run->code_sent < recipe->code_length) {
+        long taken = box_put_data(run->box, run->call, recipe->code + run->code_sent,
+                                  recipe->code_length - run->code_sent);
 
         if (taken <= 0)
             return;
@@ -430,23 +408,52 @@ static const struct put_events put_events = {.done = on_put, .more = push_code};
 
 static void put_code(struct run *run)
 {
-    char path[300];
-    struct put_spec put = {.path = path, .mode = 0644};
+    struct put_spec put = {.path = run->recipe.path, .mode = 0644};
     struct error err = {0};
 
-    str_format(path, sizeof(path), "/workspace/%s", run->words[1]);
     if (box_put(run->box, &put, &put_events, run, &run->call, &err) < 0)
         run_over(run, &err);
     else
         push_code(run);
 }
 
-void run_source(struct run *run)
+/* ---- the order ---- */
+
+static void begin_step(struct run *run, enum recipe_step step)
 {
-    if (run->kernel)
-        check_or_start(run); /* a kernel writes it down itself */
-    else
+    switch (step) {
+    case RECIPE_FILES:
+        run_files_put(run);
+        break;
+    case RECIPE_SOURCE:
         put_code(run);
+        break;
+    case RECIPE_IMPORTS:
+        check_imports(run);
+        break;
+    case RECIPE_PROGRAM:
+        start(run);
+        break;
+    case RECIPE_OUTPUT:
+        if (!run_list(run))
+            run_over(run, NULL);
+        break;
+    case RECIPE_OVER:
+        run_over(run, NULL);
+        break;
+    }
+}
+
+void run_step_done(struct run *run, enum recipe_step step)
+{
+    struct error err = {0};
+
+    if (step == RECIPE_PROGRAM && run->is_stopped) {
+        recipe_cancelled(&err);
+        run_over(run, &err);
+    }
+    if (!run->is_over)
+        begin_step(run, recipe_next(&run->recipe, step));
 }
 
 static void on_made(void *ctx, const struct made *made)
@@ -469,7 +476,7 @@ static void on_made(void *ctx, const struct made *made)
         run_over(run, &err);
     } else {
         run_take_kernel(run, made);
-        run_files_put(run);
+        begin_step(run, RECIPE_FILES);
     }
 }
 
@@ -501,24 +508,47 @@ static int check_spec(struct session_manager *manager, const struct run_spec *sp
     return 0;
 }
 
-static int copy_spec(struct run *run, const struct run_spec *spec,
-                     const struct session_template *found_template)
+static char **words_of(json_t *arguments)
 {
-    CLEANUP(json_decrefp) json_t *given = template_env_json(found_template);
+    CLEANUP(strv_freep) char **words = strv_new();
+    int r = words ? 0 : -ENOMEM;
 
-    run->env = env_vector(given, spec->env);
-    run->words = run_words(run, spec);
+    for (size_t i = 0; i < json_array_size(arguments) && r == 0; i++)
+        r = strv_push(&words, json_string_value(json_array_get(arguments, i)));
+    return r < 0 ? NULL : ptr_take(&words);
+}
+
+static int copy_spec(struct run *run, const struct run_spec *spec,
+                     const struct session_template *found_template, struct error *err)
+{
+    const struct session_language *language = run->language;
+    CLEANUP(strv_freep) char **env = env_vector(NULL, spec->env);
+    CLEANUP(strv_freep) char **words = words_of(spec->arguments);
+
     run->keeps_nothing = spec->keeps_nothing;
     run->sink = spec->sink;
     run->keeper = json_incref(spec->keeper);
     run->code = spec->keeper ? spec->code : text_copy(spec->code, spec->code_length);
-    run->code_length = spec->code_length;
     if (spec->input)
         run->input = spec->keeper ? spec->input : text_copy(spec->input, spec->input_length);
     run->input_length = spec->input_length;
-    if (!run->env || !run->words || !run->code || (spec->input && !run->input) || !run->timer)
-        return -ENOMEM;
-    return 0;
+    if (!env || !words || !run->code || (spec->input && !run->input) || !run->timer)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return recipe_make(&run->recipe,
+                       &(struct recipe_spec){
+                           .config = run->manager->spec.config,
+                           .language = language->name,
+                           .program = template_env_program(language, found_template->layer, false),
+                           .name = spec->name ? spec->name : language->script,
+                           .code = run->code,
+                           .code_length = spec->code_length,
+                           .arguments = (const char *const *)words,
+                           .template_env = found_template->env,
+                           .env = (const char *const *)env,
+                           .has_input = spec->input,
+                           .timeout_ms = run->result.limits.timeout_ms,
+                       },
+                       err);
 }
 
 int run_make(struct run *run, struct error *err)
@@ -544,9 +574,8 @@ int run_make(struct run *run, struct error *err)
 static void begin_result(struct run *run, const struct limits *limits)
 {
     result_init(&run->result, limits);
-    run->result.runtime = run->manager->spec.config->type;
+    recipe_begin(run->manager->spec.config, &run->result);
     run->result.warm = warm_name(WARM_COLD);
-    id_make(run->result.execution_id, "exec");
 }
 
 int session_manager_run(struct session_manager *manager, const struct run_spec *spec,
@@ -573,7 +602,6 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
     run->manager = manager;
     str_copy(run->tenant, sizeof(run->tenant), spec->tenant ? spec->tenant : TENANT_LOCAL);
     run->language = language;
-    run->program = template_env_program(language, found_template.layer, false);
     run->timer = reactor_timer(manager->spec.reactor, on_turn, run);
     begin_result(run, &limits);
     id_make(run->key, "r");
@@ -582,10 +610,8 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
     run->account = account_new(manager, spec->caller, spec->code, spec->code_length);
     run->next = manager->runs;
     manager->runs = run;
-    r = copy_spec(run, spec, &found_template);
-    if (r < 0)
-        error_set(err, r, ERROR_ENGINE, "out of memory");
-    else
+    r = copy_spec(run, spec, &found_template, err);
+    if (r == 0)
         r = run_files_new(run, spec, err);
     if (r == 0)
         r = run_take(run, err);
@@ -602,28 +628,16 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
     return 0;
 }
 
-/* ---- the words ---- */
-
-char **run_words(const struct run *run, const struct run_spec *spec)
-{
-    CLEANUP(strv_freep) char **words = strv_new();
-    int r = words ? strv_push(&words, run->program) : -ENOMEM;
-
-    if (r == 0)
-        r = strv_push(&words, spec->name ? spec->name : run->language->script);
-    for (size_t i = 0; i < json_array_size(spec->arguments) && r == 0; i++)
-        r = strv_push(&words, json_string_value(json_array_get(spec->arguments, i)));
-    return r < 0 ? NULL : ptr_take(&words);
-}
+/* ---- the words of a warm kernel ---- */
 
 char **run_cell_env(const struct run *run, struct error *err)
 {
-    CLEANUP(strv_freep) char **env = strv_copy((const char *const *)run->env);
+    CLEANUP(strv_freep) char **env = strv_copy((const char *const *)run->recipe.env);
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
     int r = env ? 0 : -ENOMEM;
 
     /* No variable has an empty name: what begins with '=' is a word (docs/kernels.md). */
-    for (char **word = run->words + 1; *word && r == 0; word++) {
+    for (char **word = run->recipe.argv + 1; *word && r == 0; word++) {
         buf_clear(&text);
         r = buf_printf(&text, "=%s", *word);
         if (r == 0)
@@ -668,6 +682,7 @@ void run_take_kernel(struct run *run, const struct made *made)
         return;
     run->warden_owns_kernel = made->warden_owns_kernel;
     run->kernel = made->kernel;
+    run->recipe.has_kernel = true;
     run->result.warm = warm_name(made->is_pooled ? WARM_POOL : WARM_ZYGOTE);
 }
 
@@ -675,16 +690,8 @@ void run_take_kernel(struct run *run, const struct made *made)
 
 int run_fall_back(struct run *run, const struct made *made)
 {
-    char *program;
-
-    result_set_fallback(&run->result, made->wanted->name, made->fallback);
-    run->program = template_env_program(run->language, false, true);
-    program = strdup(run->program);
-    if (!program)
-        return -ENOMEM;
-    free(run->words[0]);
-    run->words[0] = program;
-    return 0;
+    return recipe_fall_back(&run->recipe, &run->result, made->wanted->name, made->fallback,
+                            template_env_program(run->language, false, true));
 }
 
 /* ---- who reads along, and who has enough ---- */
@@ -740,46 +747,40 @@ struct run *session_manager_run_find(struct session_manager *manager, const char
     return run;
 }
 
-static void stopped(struct run *run)
+void session_manager_run_stop(struct run *run)
 {
     struct error err = {0};
 
-    error_set(&err, -ECANCELED, ERROR_CANCELLED, "the run was ended by its caller");
-    run_over(run, &err);
-}
-
-void session_manager_run_stop(struct run *run)
-{
     if (run->is_over || run->is_stopped)
         return;
     run->is_stopped = true;
-    if (run->is_running)
+    if (run->is_running) {
         box_signal(run->box, run->call, SIGKILL);
-    else
-        stopped(run);
+        return;
+    }
+    recipe_cancelled(&err);
+    run_over(run, &err);
 }
 
 /* ---- what is remembered of it ---- */
 
 void run_store(struct run *run)
 {
-    const struct config *config = run->manager->spec.config;
+    const struct recipe *recipe = &run->recipe;
     const struct result *result = &run->result;
     CLEANUP(freep) char *path = NULL;
     struct error err = {0};
     struct artifact artifact = {
         .folder = run->manager->spec.folders.artifacts,
         .folder_fd = &run->manager->spec.folders.artifacts_fd,
-        .language = run->language->name,
-        .code = run->code,
-        .code_length = run->code_length,
-        .env = (const char *const *)run->env,
+        .language = recipe->language,
+        .code = recipe->code,
+        .code_length = recipe->code_length,
+        .env = (const char *const *)recipe->env + recipe->env_given,
         .result = result,
     };
 
-    if (run->keeps_nothing || !config_stores(config, result))
-        return;
-    if (artifact_write(&artifact, &path, &err) < 0)
+    if (!run->keeps_nothing && recipe_store(recipe->config, &artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
 }
 
@@ -787,39 +788,26 @@ void run_store(struct run *run)
 
 struct run_list {
     uint32_t op;
-    uint64_t bytes; /* of files that could have been fetched */
-    size_t count;
-    bool has_no_memory;
+    struct output_listing listing;
 };
+
+static void list_free(struct run *run)
+{
+    if (run->list)
+        output_listing_free(&run->list->listing);
+    free(ptr_take(&run->list));
+}
 
 static void on_entry(void *ctx, const struct box_entry *entry)
 {
     struct run *run = ctx;
-    struct run_list *list = run->list;
-    const char *skipped;
 
     if (S_ISDIR(entry->mode))
         return;
-    run->result.total_output_files++;
     if (run_files_entry(run, entry))
-        return;
-    if (list->count == LIMIT_OUTPUT_FILES)
-        return;
-    list->count++;
-    skipped = output_kind_problem(entry->mode);
-    if (!skipped)
-        skipped = output_name_problem(entry->name);
-    if (!skipped && entry->bytes > run->result.limits.disk_bytes - list->bytes)
-        skipped = OUTPUT_SPARSE;
-    if (!skipped)
-        list->bytes += entry->bytes;
-    else if (result_add_file(&run->result, entry->name, NULL, entry->bytes, skipped) < 0)
-        list->has_no_memory = true;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct output_file *)a)->name, ((const struct output_file *)b)->name);
+        run->result.total_output_files++;
+    else
+        output_listing_add(&run->list->listing, entry);
 }
 
 /* A folder that the guest removed has no files: not an error. */
@@ -835,15 +823,11 @@ static void on_listed(void *ctx, const struct error *ignored)
 
 void run_listed(struct run *run)
 {
-    struct result *result = &run->result;
     struct error err = {0};
+    int r = output_listing_report(&run->list->listing, &err);
 
-    if (result->file_count > 1)
-        qsort(result->files, result->file_count, sizeof(*result->files), compare_names);
-    if (run->list->has_no_memory)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    free(ptr_take(&run->list));
-    run_over(run, err.num < 0 ? &err : NULL);
+    list_free(run);
+    run_over(run, r < 0 ? &err : NULL);
 }
 
 bool run_list(struct run *run)
@@ -851,12 +835,13 @@ bool run_list(struct run *run)
     static const struct list_events events = {.entry = on_entry, .done = on_listed};
     struct error err = {0};
 
-    if (run->is_stopped)
-        stopped(run);
-    if (!run->has_output || run->is_over || run->list)
-        return run->is_over || run->list;
+    if (run->list)
+        return true;
     run->list = calloc(1, sizeof(*run->list));
-    if (run->list && box_list(run->box, OUTPUT_FOLDER, 0, &events, run, &run->list->op, &err) == 0)
+    if (!run->list)
+        return false;
+    run->list->listing.result = &run->result;
+    if (box_list(run->box, OUTPUT_FOLDER, 0, &events, run, &run->list->op, &err) == 0)
         return true;
     free(ptr_take(&run->list));
     return false;
@@ -867,5 +852,5 @@ void run_list_leave(struct run *run)
     if (run->list && run->list->op && run->box)
         box_cancel(run->box, run->list->op);
     run_files_leave(run);
-    free(ptr_take(&run->list));
+    list_free(run);
 }

@@ -12,12 +12,13 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "recipe/output.h"
 #include "session/install_job.h"
 #include "session/run_private.h"
 #include "template/requirement.h"
 
-#define OUTPUT_FOLDER "/tmp/output"
 #define UNREADABLE "could not be read"
+#define INPUT_PATH 300
 
 struct run_files_input {
     char *name;
@@ -95,7 +96,7 @@ int run_files_new(struct run *run, const struct run_spec *spec, struct error *er
         return r;
     run_files = calloc(1, sizeof(*run_files));
     if (!run_files)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     run->run_files = run_files;
     *run_files = (struct run_files){.fetched = spec->fetched, .left = spec->fetch_bytes};
     run_files->data.maximum = spec->fetch_bytes;
@@ -104,7 +105,7 @@ int run_files_new(struct run *run, const struct run_spec *spec, struct error *er
     if (r == 0 && has_requirements)
         run_files->requirements = strv_copy(spec->requirements);
     if (r < 0 || !run_files->names || (has_requirements && !run_files->requirements))
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return 0;
 }
 
@@ -186,18 +187,28 @@ int run_files_install(struct run *run, struct error *err)
 
 static void put_next(struct run *run);
 
+/* Of the file that is on its way. */
+static int input_path(const struct run_files *run_files, char path[INPUT_PATH])
+{
+    return str_format(path, INPUT_PATH, "/workspace/%s", run_files->files[run_files->at].name);
+}
+
 static void on_put(void *ctx, const struct error *err)
 {
     struct run *run = ctx;
+    struct error told = *err;
+    char path[INPUT_PATH];
 
     if (run->is_over)
         return;
-    if (err->num < 0) {
-        run_over(run, err);
+    if (told.num == 0) {
+        run->run_files->at++;
+        put_next(run);
         return;
     }
-    run->run_files->at++;
-    put_next(run);
+    input_path(run->run_files, path);
+    recipe_not_put(path, &told);
+    run_over(run, &told);
 }
 
 static void push_file(void *ctx)
@@ -222,16 +233,16 @@ static void put_next(struct run *run)
     static const struct put_events events = {.done = on_put, .more = push_file};
     struct run_files *run_files = run->run_files;
     struct put_spec put = {.mode = 0644};
-    char path[300];
+    char path[INPUT_PATH];
     struct error err = {0};
 
     if (!run_files || run_files->at == run_files->count) {
-        run_source(run);
+        run_step_done(run, RECIPE_FILES);
         return;
     }
     run_files->sent = 0;
     put.path = path;
-    if (str_format(path, sizeof(path), "/workspace/%s", run_files->files[run_files->at].name) < 0) {
+    if (input_path(run_files, path) < 0) {
         error_set(&err, -ENAMETOOLONG, ERROR_BAD_INPUT, "files: a name is too long");
         run_over(run, &err);
     } else if (box_put(run->box, &put, &events, run, &run->call, &err) < 0) {

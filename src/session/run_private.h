@@ -7,6 +7,7 @@
 #ifndef BAILEY_SESSION_RUN_PRIVATE_H
 #define BAILEY_SESSION_RUN_PRIVATE_H
 
+#include "recipe/recipe.h"
 #include "session/installer.h"
 #include "session/layer_link.h"
 #include "session/layers.h"
@@ -27,12 +28,11 @@ struct run {
     struct run *next;
     struct session_manager *manager;
     const struct session_language *language;
+    struct recipe recipe;
     const char *code, *input;
     json_t *keeper; /* owns code and input; NULL: they are copies of our own */
-    size_t code_length, code_sent, input_length, input_sent;
+    size_t code_sent, input_length, input_sent;
     bool has_input; /* some of it is still to be sent */
-    char **env;
-    char **words; /* strv: interpreter, name of its source in /workspace, arguments */
     bool keeps_nothing;
     size_t (*sink)(void *ctx, int stream, const void *data, size_t length); /* NULL: none */
     struct result result;
@@ -51,8 +51,7 @@ struct run {
     struct box *box;
     struct pump pump;
     uint32_t call;
-    struct import_check *import_check; /* of its imports, under way */
-    const char *program;
+    struct import_check *import_check;   /* of its imports, under way */
     const struct provider_row *provider; /* that made its box; NULL: none yet */
     bool warden_owns_kernel;             /* its end is the box's to tell */
     uint32_t kernel;                     /* 0: none came with the box */
@@ -64,7 +63,6 @@ struct run {
     bool is_running;             /* the program */
     bool has_room[2];            /* the sink takes more of the stream */
     bool is_stopped;             /* by its caller, who waits for the result */
-    bool has_output;             /* something was in /tmp/output */
     bool is_over;                /* the box is to be given back */
     struct run_list *list;       /* of what it left, under way */
     struct run_files *run_files; /* files in and out, packages; NULL: none */
@@ -90,9 +88,10 @@ extern const struct exec_events run_kernel_events; /* of one that came with the 
 void run_take_kernel(struct run *run, const struct made *made);
 /* Its box is one of this machine, and so is its interpreter. 0 or -ENOMEM. */
 int run_fall_back(struct run *run, const struct made *made);
-char **run_words(const struct run *run, const struct run_spec *spec); /* strv; NULL: no memory */
 char **run_cell_env(const struct run *run, struct error *err); /* the words too; strv, or NULL */
-/* It has ended: true: what it left is looked at first, and run_over() follows. */
+/* A step went well: the next one begins, or run_over() follows. */
+void run_step_done(struct run *run, enum recipe_step step);
+/* RECIPE_OUTPUT begins: true: run_over() follows. */
 bool run_list(struct run *run);
 void run_list_leave(struct run *run);
 
@@ -101,9 +100,8 @@ int run_files_new(struct run *run, const struct run_spec *spec, struct error *er
 void run_files_free(struct run *run);
 bool run_files_needs(const struct run *run); /* packages, before there is a box */
 int run_files_install(struct run *run, struct error *err);
-/* The box stands: its files are put there, then run_source() is called. */
+/* The box stands: its files are put there, then RECIPE_FILES is done. */
 void run_files_put(struct run *run);
-void run_source(struct run *run); /* run.c: the source, and what follows it */
 /* What lies in /tmp/output, while it is listed; false: nobody wants it, count it. */
 bool run_files_entry(struct run *run, const struct box_entry *entry);
 /* All of it is known: true: something is fetched, and run_listed() comes when that is over. */

@@ -44,8 +44,7 @@ static void on_looked(void *ctx, bool is_there)
         local_module_error(run->module, &err);
         fail(run, &err);
     }
-    if (!run_list(run))
-        run_over(run, NULL);
+    run_step_done(run, RECIPE_PROGRAM);
 }
 
 bool run_look(struct run *run)
@@ -92,6 +91,7 @@ static void begin_again(struct run *run)
         metrics_add(run->manager->spec.metrics, METRIC_RETRIES, &(const char *){"box"}, 1);
     run->code_sent = run->input_sent = 0;
     run->call = run->kernel = run->number = 0;
+    run->recipe.has_kernel = run->recipe.has_output = false;
     run->has_status = run->has_ended = false;
     run->told = (struct usage){0};
     run->counted_cpu_us = 0;

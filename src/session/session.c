@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "session/artifacts.h"
@@ -33,7 +34,7 @@ void session_tell_box(struct session *session, struct box *box, const struct err
 {
     struct calling calling = {.outer = session->calling};
 
-    /* They came in at the front: the first that asked is called first. */
+    /* Waiters were added at the front: the first that came is called first. */
     while (session->waiters) {
         struct waiter *waiter = session->waiters;
 
@@ -41,7 +42,7 @@ void session_tell_box(struct session *session, struct box *box, const struct err
         waiter->next = calling.list;
         calling.list = waiter;
     }
-    session->calling = &calling; /* one that is called may take back those behind it */
+    session->calling = &calling; /* a callback may cancel waiters that are not called yet */
     while (calling.list) {
         struct waiter *waiter = calling.list;
 
@@ -55,12 +56,7 @@ void session_tell_box(struct session *session, struct box *box, const struct err
 void session_free(struct session *session)
 {
     usage_forget(session);
-    for (struct session **at = &session->manager->sessions; *at; at = &(*at)->next) {
-        if (*at == session) {
-            *at = session->next;
-            break;
-        }
-    }
+    LIST_UNLINK(session->manager->sessions, session);
     while (session->executions)
         execution_free(session->executions);
     pump_stop(&session->pump);
@@ -161,7 +157,7 @@ uint64_t session_deadline_ms(const struct session *session)
     uint64_t idle = time_add(session->used_ms, session->idle_ms);
 
     if (session->running > 0 || session->uploads > 0 || session->package_orders)
-        return session->expires_ms; /* somebody works in it */
+        return session->expires_ms; /* the session is in use */
     return MIN(idle, session->expires_ms);
 }
 
@@ -174,7 +170,7 @@ void session_extend(struct session *session, uint64_t more_ms)
 {
     uint64_t now = session_manager_now_ms();
 
-    /* Idle or not, it lives that long: as if it had been used so much later. */
+    /* Idle or not, the session lives that much longer, as if it had been used that much later. */
     session_touch(session);
     if (more_ms > session->idle_ms)
         session->used_ms = MAX(session->used_ms, time_add(now, more_ms - session->idle_ms));
@@ -220,7 +216,7 @@ void session_stand(struct session *session, const struct made *made)
                    session) < 0) {
         struct error err = {0};
 
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         session_lost(session, &err);
     }
 }
@@ -233,14 +229,14 @@ static void on_made(void *ctx, const struct made *made)
     account_box(session->manager, made, session->make_asked_ns);
     session_stand(session, made);
     if (session->state != SESSION_STARTING)
-        return; /* ended meanwhile: the box is given back by session_settle() */
+        return; /* ended meanwhile: session_settle() returns the box */
     session_become(session, SESSION_READY);
     session_save(session);
     if (made->kernel)
         kernel_came(session, made);
     if (!provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS))
         datasets_push(session, true);
-    if (!session->push) /* else when all are there */
+    if (!session->push) /* else when all datasets are copied */
         session_tell_box(session, session->box, NULL);
 }
 
@@ -314,7 +310,7 @@ void session_box(struct session *session,
     }
     waiter = calloc(1, sizeof(*waiter));
     if (!waiter) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         ready(ctx, NULL, &err);
         return;
     }
@@ -387,10 +383,10 @@ static void box_gone(void *ctx, const struct box_facts *facts)
         free(completion);
     }
     executions_trim(session, LIMIT_EXECUTIONS_AFTER);
-    session_manager_later(manager); /* whoever waits for the last to end */
+    session_manager_later(manager); /* a call may wait for the last session's end */
 }
 
-/* Whoever held a stream back has read on, or does not count any more. */
+/* Continues a stream whose slow watcher has read on or has left. */
 static void resume_held(struct session *session)
 {
     session->pinned++;
@@ -406,7 +402,7 @@ static void resume_held(struct session *session)
     session->pinned--;
 }
 
-/* The launcher saw its end before we have read what its warden had said. */
+/* The launcher reported the box's end before the warden's last frames were read: reads them now. */
 static void hear_last_words(struct session *session)
 {
     struct error err = {0};
@@ -417,7 +413,7 @@ static void hear_last_words(struct session *session)
     }
 }
 
-/* Not from inside box_pump(): this is the turn of its own that session_manager_later() gives. */
+/* Not inside box_pump(): runs in the separate turn that session_manager_later() gives. */
 static void leave(struct session *session)
 {
     struct provider *provider = session->manager->provider;
@@ -476,7 +472,8 @@ void session_end_by(struct session *session, const struct caller *caller, const 
     session->ender = caller ? *caller : caller_engine;
     session->ended_ms = session_manager_now_ms();
     session_become(session, SESSION_ENDING);
-    session_save(session); /* first: whoever finds half of it gone knows that it was to go */
+    session_save(session); /* stored first: a successor that finds some files deleted then knows
+                              that the session ended */
     usage_session_over(session);
     session->manager->alive--;
     session->manager->ended++;

@@ -1,5 +1,7 @@
-/* session_manager.c - all sessions: made, found, ended in time, started and stopped; see
- * session_manager.h. */
+/*
+ * session_manager.c - all sessions: created, found, ended at their time, started and stopped; see
+ * session_manager.h.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@ uint64_t time_add(uint64_t ms, uint64_t more_ms)
     return ms < LIMIT_TIME_MS && more_ms < LIMIT_TIME_MS - ms ? ms + more_ms : LIMIT_TIME_MS;
 }
 
-/* Somebody still reads, or gives it something. */
+/* A client still reads from it or uploads to it. */
 static bool is_used(const struct session *session)
 {
     for (const struct execution *at = session->executions; at; at = at->next) {
@@ -81,7 +83,7 @@ static bool is_alive(const struct session *session)
     return session->state < SESSION_ENDING;
 }
 
-/* The timer goes to the first session that would end if nobody came. */
+/* Sets the timer to the first time at which a session ends if it is not used. */
 void session_manager_expect(struct session_manager *manager)
 {
     uint64_t now = session_manager_now_ms(), next = UINT64_MAX;
@@ -104,7 +106,7 @@ static void on_expiry(void *ctx)
         if (!is_alive(session) || session_deadline_ms(session) > now)
             continue;
         if (now < session->expires_ms && session->box && box_is_busy(session->box)) {
-            session_touch(session); /* a file is on its way */
+            session_touch(session); /* an upload is under way */
             continue;
         }
         session_end(session, now >= session->expires_ms ? "age" : "idle", NULL, NULL);
@@ -118,7 +120,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     struct session_manager *manager = calloc(1, sizeof(*manager));
 
     if (!manager)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     manager->spec = *spec;
     manager->tenants = tenants_new(spec->config);
     manager->fair_queue = fair_queue_new(manager);
@@ -130,7 +132,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
         !manager->fair_queue || usage_start(manager) < 0 || artifacts_start(manager) < 0 ||
         refusal_log_start(manager) < 0) {
         session_manager_free(manager);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     *ret = manager;
     return 0;
@@ -187,7 +189,9 @@ void session_manager_box_ended(struct session_manager *manager, uint32_t number,
 
 static void end_all(void *ctx);
 
-/* Whoever waited for a command still reads its end, and may have its outputs collected then. */
+/*
+ * A client that waited for a command still reads its end, and may have its outputs collected then.
+ */
 static bool is_watched(const struct session *session)
 {
     for (const struct execution *at = session->executions; at; at = at->next) {
@@ -197,7 +201,7 @@ static bool is_watched(const struct session *session)
     return false;
 }
 
-/* Commands, the collection of what they left, and one-shot runs. */
+/* Whether commands, collections of outputs or one-shot runs are under way. */
 static bool is_working(const struct session_manager *manager)
 {
     for (const struct session *session = manager->sessions; session; session = session->next) {
@@ -215,7 +219,7 @@ void session_manager_check_stopped(struct session_manager *manager)
         return;
     if (!manager->is_ending) {
         if (!is_working(manager))
-            end_all(manager); /* what ran has used less than its grace */
+            end_all(manager); /* everything that ran ended within the grace time */
         return;
     }
     if (manager->runs || manager->installs || manager->is_sweeping)
@@ -247,7 +251,8 @@ static void end_all(void *ctx)
 void session_manager_stop(struct session_manager *manager, uint64_t grace_ms,
                           void (*done)(void *ctx), void *ctx)
 {
-    if (manager->is_stopping) { /* again: the first one is told, and the patience is the new one */
+    if (manager->is_stopping) { /* a second call: the first caller is told, and the grace time is
+                                   the new one */
         if (manager->grace && manager->stopped)
             manager->spec.reactor->ops->timer_set(manager->grace, grace_ms);
         return;
@@ -444,7 +449,7 @@ int session_manager_create(struct session_manager *manager, const struct session
         !(session->template_name = strdup(found_template.name))) {
         if (session)
             session_free(session);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     if (spec->tenant)
         str_copy(session->tenant, sizeof(session->tenant), spec->tenant);
@@ -459,7 +464,7 @@ int session_manager_create(struct session_manager *manager, const struct session
     r = usage_session(session, err);
     if (r == 0)
         r = session_record(session, err);
-    if (r < 0) { /* one that the next broker would not know is none */
+    if (r < 0) { /* a session that the next broker would not know must not exist */
         session_free(session);
         return r;
     }
@@ -481,7 +486,7 @@ static bool fits(const struct session *session, const char *word)
     return strlen(bare) >= PREFIX_MIN && str_starts(session->id + 2, bare);
 }
 
-/* Exact words first: of those that live, of the local tenant before others. */
+/* Exact matches first: live sessions before ended ones, the local tenant's before others. */
 static struct session *find_exact(struct session_manager *manager, const char *tenant,
                                   const char *word, bool *ret_is_ambiguous)
 {
@@ -492,7 +497,7 @@ static struct session *find_exact(struct session_manager *manager, const char *t
         unsigned own;
 
         if (tenant && !str_equal(session->tenant, tenant))
-            continue; /* whatever it is called: it is not there */
+            continue; /* another tenant's session: treated as if it did not exist */
         if (!str_equal(session->id, word) && !str_equal(session->name, word))
             continue;
         own = is_alive(session) ? 2 + str_equal(session->tenant, TENANT_LOCAL) : 1;
@@ -508,7 +513,7 @@ static struct session *find_exact(struct session_manager *manager, const char *t
 static int ambiguous(const char *word, struct error *err)
 {
     return error_set(err, -EEXIST, ERROR_SESSION_AMBIGUOUS,
-                     "'%.48s' fits several sessions; use more of the id", word);
+                     "'%.48s' matches several sessions; give more characters of the id", word);
 }
 
 static int find_any(struct session_manager *manager, const char *tenant, const char *word,
@@ -517,7 +522,7 @@ static int find_any(struct session_manager *manager, const char *tenant, const c
     bool is_ambiguous;
     struct session *found = find_exact(manager, tenant, word, &is_ambiguous);
     bool is_exact = found;
-    unsigned fitting[2] = {0}; /* ended, alive */
+    unsigned fitting[2] = {0}; /* matches: ended, alive */
 
     if (is_ambiguous)
         return ambiguous(word, err);

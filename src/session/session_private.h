@@ -1,17 +1,18 @@
 /*
- * session_private.h - the engine's own structs, shared by the files of session/ and nobody else.
+ * session_private.h - the structs of the session manager, for the files of session/ only.
  *
  * Theory of operation. Callbacks of a box come from inside box_pump(), where the box must not be
- * freed; so whatever takes a box away (a session's end, a lost warden) only marks it and is done by
- * session_manager_later() in a turn of the loop of its own. An execution's output is written to its
- * spool before it is acknowledged, and its end to the index before the warden may forget it: a
- * broker that dies at any point leaves a successor that can go on. Short output goes straight into
- * the row of its end: it stays in memory until then, and so long the warden has all of it too,
- * because nothing is acknowledged before BOX_ACK_BYTES of a stream were taken (output.c).
+ * freed; so an event that takes a box away (a session's end, a lost warden) only marks it, and
+ * session_manager_later() does the work in a separate turn of the loop. An execution's output is
+ * written to its spool before it is acknowledged, and its end to the index before the warden may
+ * forget it: a broker that dies at any point leaves a successor that can go on. Short output goes
+ * straight into the row of the execution's end: it stays in memory until then, and the warden has
+ * all of it during that time too, because nothing is acknowledged before BOX_ACK_BYTES of a stream
+ * were taken (output.c).
  *
- * A cell is an execution whose program is a kernel that was there before (cell.c). Contexts own
- * kernels (context.c, kernel.c); cells of one context wait in its queue and go to the box one by
- * one, so that a deadline counts from a cell's start.
+ * A cell is an execution whose program is a kernel that already runs (cell.c). Contexts own kernels
+ * (context.c, kernel.c); cells of one context wait in its queue and go to the box one by one, so
+ * that a deadline counts from a cell's start.
  *
  * Runs in: broker
  */
@@ -41,7 +42,7 @@ struct pump {
     struct reactor_watch *watch;
     struct reactor_timer *timer;
     short events;
-    uint64_t armed_ms; /* what the timer is set to */
+    uint64_t armed_ms; /* the time the timer is set to */
     bool is_inside;    /* box_pump() is under way */
     void (*lost)(void *ctx, const struct error *err);
     void *ctx;
@@ -50,20 +51,20 @@ int pump_start(struct pump *pump, struct reactor *reactor, struct box *box,
                void (*lost)(void *ctx, const struct error *err), void *ctx);
 void pump_stop(struct pump *pump); /* safe twice; not from inside box_pump() */
 
-/* What waits for a session's box. */
+/* A call that waits for a session's box. */
 struct waiter {
     struct waiter *next;
     void (*ready)(void *ctx, struct box *box, const struct error *err);
     void *ctx;
 };
 
-/* Those of them that are being called just now; on the caller's stack. */
+/* The waiters that are being called right now; on the caller's stack. */
 struct calling {
     struct calling *outer;
     struct waiter *list;
 };
 
-/* Who wants to be called once. */
+/* A callback to be called once. */
 struct completion {
     struct completion *next;
     void (*done)(void *ctx);
@@ -82,11 +83,11 @@ struct session {
     enum session_state state;
     uint64_t created_ms, used_ms, expires_ms, idle_ms; /* wall clock */
     uint32_t next_execution;
-    bool has_box;        /* one was made at some time */
-    bool is_provisional; /* not yet what was asked for: a broker that finds it so ends it */
+    bool has_box;        /* a box was made at some time */
+    bool is_provisional; /* not complete yet: a broker that finds it in this state ends it */
     uint64_t ended_ms;
-    const char *reason;  /* static, or owned by the engine's words */
-    struct caller ender; /* who ended it */
+    const char *reason;  /* static, or owned by the session manager */
+    struct caller ender; /* the caller that ended it */
 
     /* the box */
     uint32_t make_serial; /* STARTING */
@@ -98,55 +99,56 @@ struct session {
     struct box_facts facts;
     struct waiter *waiters;
     struct calling *calling;
-    bool is_leaving;                     /* ENDING: the box is still to be given back */
-    bool is_box_lost;                    /* ENDING: by itself; its last words are heard first */
-    const struct provider_row *provider; /* that made its last box; NULL: it had none yet */
-    const struct provider_row *wanted;   /* where another made it: the one that should have */
-    char *fallback;                      /* why; NULL: it is as wanted */
-    struct dataset_push *push;           /* datasets on their way into a container; NULL: none */
+    bool is_leaving;  /* ENDING: the box is still to be returned */
+    bool is_box_lost; /* ENDING: the box ended by itself; its last frames are read first */
+    const struct provider_row
+        *provider; /* the provider that made its last box; NULL: it had no box yet */
+    const struct provider_row *wanted; /* if another provider made it: the one that should have */
+    char *fallback;                    /* why; NULL: it is the wanted one */
+    struct dataset_push *push;         /* datasets being copied into a container; NULL: none */
 
-    struct execution *executions, *oldest; /* newest first; the other end */
+    struct execution *executions, *oldest; /* newest first; the other end of the list */
     unsigned execution_count, running;
-    unsigned pinned;  /* they are being walked: none is dropped */
-    uint64_t spooled; /* bytes that its ended ones have on disk */
+    unsigned pinned;  /* the list is being walked: no execution is dropped */
+    uint64_t spooled; /* bytes on disk of its ended executions */
     struct outputs *outputs;
-    unsigned uploads; /* datasets under way */
-    unsigned asked;   /* questions to the provider that are not answered */
+    unsigned uploads; /* uploads of datasets under way */
+    unsigned asked;   /* questions to the provider without an answer yet */
     struct completion *completions;
 
     struct context *contexts; /* oldest first */
     unsigned next_context;
-    struct kernel *kernels; /* all that the box has, also those that nobody uses any more */
+    struct kernel *kernels; /* all kernels of the box, including those without a context */
 
-    /* its environment: what its template gives (template_env.c), and what was installed
-     * (packages.c) */
+    /* its environment: from its template (template_env.c), and installed packages (packages.c) */
     char *template_name; /* NULL: the configured one */
     json_t *given_env;
-    int tier;               /* of its kernels */
+    int tier;               /* tier of its kernels */
     char layer[65];         /* of the template that its box was made with; empty: none */
-    char package_layer[65]; /* of what was installed for it; empty: nothing was */
-    json_t *packages;       /* that; NULL: nothing, or not looked at yet */
-    char **asked_packages;  /* strv: as they were asked for */
+    char package_layer[65]; /* of the packages installed for it; empty: none */
+    json_t *packages;       /* those packages; NULL: none, or not read yet */
+    char **asked_packages;  /* strv: the requirements as the user wrote them */
     struct package_order *package_orders; /* under way */
 
-    /* what it holds of its tenant's quotas (usage.c) */
-    bool is_counted;         /* as one that lives */
-    uint64_t held_memory;    /* of its box */
-    uint64_t held_data;      /* bytes of datasets and packages */
-    uint64_t held_output;    /* bytes of saved outputs: the local tenant's stay when it ends */
+    /* its share of its tenant's quotas (usage.c) */
+    bool is_counted;      /* counted as a live session */
+    uint64_t held_memory; /* of its box */
+    uint64_t held_data;   /* bytes of datasets and packages */
+    uint64_t held_output; /* bytes of saved outputs: the local tenant's files stay when the session
+                             ends */
     uint64_t held_packages;  /* the part of held_data that is packages */
-    uint64_t told_cpu_us;    /* of its box's executions that have ended */
-    uint64_t counted_cpu_us; /* of its box, in its tenant's quota */
-    bool is_cpu_unknown;     /* what an earlier broker counted of it */
+    uint64_t told_cpu_us;    /* sum of its box's executions that have ended */
+    uint64_t counted_cpu_us; /* CPU time of its box, as counted in its tenant's quota */
+    bool is_cpu_unknown;     /* part of it was counted by an earlier broker */
 };
 
 enum execution_state {
-    EXECUTION_WAITING, /* for the box */
-    EXECUTION_SENT,    /* to the warden */
+    EXECUTION_WAITING, /* waits for the box */
+    EXECUTION_SENT,    /* sent to the warden */
     EXECUTION_RUNNING,
-    EXECUTION_CLOSING, /* it has ended; a last fact is asked for */
+    EXECUTION_CLOSING, /* has ended; an answer from the launcher is missing */
     EXECUTION_EXITED,
-    EXECUTION_FAILED, /* it never ran, or the engine lost it */
+    EXECUTION_FAILED, /* never ran, or was lost */
     _EXECUTION_STATE_MAX,
 };
 
@@ -158,20 +160,20 @@ enum execution_state {
 #define EXECUTION_OOM 16u
 #define EXECUTION_DISK_FULL 32u
 #define EXECUTION_STARTED 64u
-#define EXECUTION_UNKEPT 128u /* output could not be stored any more */
+#define EXECUTION_UNKEPT 128u /* output could not be stored completely */
 #define EXECUTION_CELL 256u
 #define EXECUTION_EVENTS_CUT 512u /* LIMIT_CELL_EVENTS */
 
 #define CONTEXT_ID_MAX 16
 #define KERNEL_NOTE_MAX 160
 
-#define PROVISIONAL_REASON "draft" /* in the row of one that lives */
+#define PROVISIONAL_REASON "draft" /* reason in the row of a live provisional session */
 
 struct execution_watcher {
     struct execution_watcher *next;
     struct execution *execution;
     bool paces;
-    bool has_left; /* while others were being told: freed after that */
+    bool has_left; /* set while watchers are being called: freed afterwards */
     uint64_t offset[BOX_STREAMS];
     const struct execution_watch_events *events;
     void *ctx;
@@ -187,23 +189,24 @@ const char *warm_name(enum warm warm);
 struct kernel {
     struct kernel *next;
     struct session *session;
-    struct context *context; /* whose it is; NULL: nobody's any more */
-    uint32_t id;             /* in the box */
+    struct context *context; /* its context; NULL: none any more */
+    uint32_t id;             /* its id in the box */
     enum warm warm;
-    bool from_zygote; /* by the provider, who alone knows how it ends */
-    bool is_asked;    /* of the provider, who has not answered yet */
-    bool is_placed;   /* it is in its context's folder: it began there, or a cell was told to go */
-    bool has_env;     /* it began with the session's environment: cells need not bring it */
-    bool has_ended;   /* the box said so: nobody calls it any more */
-    bool is_dying;    /* that, or one of its cells was told */
+    bool from_zygote; /* forked by the provider's zygote: only the provider knows its exit status */
+    bool is_asked;    /* requested from the provider, which has not answered yet */
+    bool is_placed;   /* its working directory is the context's: it started there, or a cell changed
+                         to it */
+    bool has_env;     /* it started with the session's environment: cells need not bring it */
+    bool has_ended;   /* the box reported it: no callback comes any more */
+    bool is_dying;    /* it has ended, or one of its cells reported that it died */
     bool has_status;
-    int exit_code, signal; /* has_status; both -1: nobody told in time */
+    int exit_code, signal; /* valid if has_status; both -1: no status came in time */
     struct usage usage;
-    bool was_adopted;            /* an earlier broker had it */
-    struct error failure;        /* it never ran */
-    uint32_t cells;              /* that it was given */
-    struct execution *cell;      /* that runs in it */
-    struct reactor_timer *timer; /* for the provider's word about its end */
+    bool was_adopted;            /* started by an earlier broker */
+    struct error failure;        /* why it never started */
+    uint32_t cells;              /* number of cells it was sent */
+    struct execution *cell;      /* the cell that runs in it */
+    struct reactor_timer *timer; /* limits the wait for the provider's report of its exit status */
 };
 
 struct context {
@@ -214,82 +217,83 @@ struct context {
     char *name, *cwd; /* NULL: none */
     bool is_default;
     bool waits_for_box;
-    bool was_refused; /* a zygote had none for it */
+    bool was_refused; /* the zygote could not fork a kernel for it */
     uint32_t cells;
-    uint64_t started_ms, used_ms; /* wall clock; started: its kernel */
+    uint64_t started_ms, used_ms; /* wall clock; started_ms: start of its kernel */
     struct kernel *kernel;        /* NULL: none */
-    char note[KERNEL_NOTE_MAX];   /* why the one before is gone; empty: there was none */
-    struct execution *running;    /* the cell that was sent, or is looked at; NULL: none */
-    struct execution *waiting;    /* cells, in the order they came */
-    uint32_t found_kernel;        /* the row's, while the box is taken over */
+    char note[KERNEL_NOTE_MAX];   /* why the previous kernel is gone; empty: there was none */
+    struct execution
+        *running; /* the cell that was sent, or whose imports are being checked; NULL: none */
+    struct execution *waiting; /* cells, in the order they came */
+    uint32_t found_kernel;     /* from the row, while the box is being adopted */
     enum warm found_warm;
 };
 
-/* What an execution that is a cell has besides. */
+/* The members that only a cell has. */
 struct cell {
-    struct execution *next;  /* of those that wait */
-    struct context *context; /* NULL: removed, restarted, or an earlier broker's */
-    struct kernel *kernel;   /* while it is sent */
+    struct execution *next;  /* in the context's queue */
+    struct context *context; /* NULL: removed, restarted, or of an earlier broker */
+    struct kernel *kernel;   /* the kernel it was sent to */
     char context_id[CONTEXT_ID_MAX];
     char language[24];
     uint32_t count;  /* in its context, from 1 */
     uint32_t number; /* in its kernel, from 1 */
     enum warm warm;
-    const char *word;           /* "new", "kept", "replaced"; static; NULL: it never had one */
-    char note[KERNEL_NOTE_MAX]; /* replaced: why */
-    bool has_lost;              /* its end took the kernel with it */
+    const char *word;           /* "new", "kept", "replaced"; static; NULL: it never had a kernel */
+    char note[KERNEL_NOTE_MAX]; /* if replaced: why */
+    bool has_lost;              /* the kernel died with this cell */
     bool was_sent_again, is_checked, is_settled;
-    uint32_t found_kernel;             /* while the box is taken over */
-    struct import_check *import_check; /* of its imports, under way */
-    /* A module was missing (cell_install.c). */
-    struct cell_install *install; /* it may be fetched; NULL: not any more */
-    json_t *install_meta;         /* how that went; NULL: none was missing */
-    uint64_t base[BOX_STREAMS];   /* where the second time begins in what it wrote */
+    uint32_t found_kernel;             /* from the row, while the box is being adopted */
+    struct import_check *import_check; /* the check of its imports, under way */
+    /* For a missing module (cell_install.c). */
+    struct cell_install *install; /* the package may be installed; NULL: no longer */
+    json_t *install_meta;         /* how the installation ended; NULL: no module was missing */
+    uint64_t base[BOX_STREAMS];   /* offset in each stream at which the second run begins */
     bool is_again;
-    /* Until it has started for the last time. */
+    /* Kept until the cell was started for the last time. */
     const char *code, *input;
     json_t *keeper; /* owns code and input; NULL: they are copies of our own */
     size_t code_length, input_length;
     json_t *env;
-    struct reactor_timer *timer; /* until an interrupt that is not obeyed becomes a kill */
+    struct reactor_timer *timer; /* until an ignored interrupt is followed by a kill */
     bool was_asked_twice;
 };
 
 struct execution {
-    json_t *words; /* `argv` as an array, while somebody may ask for it; NULL: read it */
+    json_t *words; /* `argv` as an array, while it may be asked for; NULL: parse it */
     struct execution *next, *previous; /* older, newer */
     struct session *session;
     uint32_t number;
     uint32_t call; /* its id in the box; 0: not sent */
-    char *argv;    /* a JSON array of strings; NULL: long, and only in its row */
+    char *argv;    /* a JSON array of strings; NULL: long, and stored only in its row */
     uint32_t flags;
     enum execution_state state;
     uint64_t started_ms, ended_ms; /* wall clock */
     uint64_t timeout_ms;
     struct spool out[BOX_STREAMS];
-    struct buf early[BOX_STREAMS]; /* all of a stream, while it is short; then out[] has no file */
-    bool is_in_row[BOX_STREAMS];   /* its row in the index has all of the stream */
-    bool is_held[BOX_STREAMS];     /* a watcher is too far behind */
-    bool was_killed;               /* by somebody's SIGKILL, not for its memory */
+    struct buf early[BOX_STREAMS]; /* the whole stream, while it is short; out[] has no file then */
+    bool is_in_row[BOX_STREAMS];   /* its row in the index has the whole stream */
+    bool is_held[BOX_STREAMS];     /* held back: a watcher is too far behind */
+    bool was_killed;               /* by a client's SIGKILL, not for its memory */
     bool is_adopted;               /* the warden has it, and an earlier broker started it */
     struct exec_end end;
     struct error *error; /* FAILED; NULL: none, and execution_error() is empty */
     struct execution_watcher *watchers;
-    unsigned telling;  /* they are being told something */
-    bool is_abandoned; /* who asked for it has left */
-    unsigned users;    /* watchers, and calls under way: it is not dropped */
-    int input_fd;      /* standard input that came with the request; -1: none */
+    unsigned telling;  /* watchers are being called */
+    bool is_abandoned; /* the client that requested it has left */
+    unsigned users;    /* watchers and calls under way: while above 0 it is not dropped */
+    int input_fd;      /* file of the standard input that came with the request; -1: none */
     uint64_t input_at;
-    struct completion *input_waiters; /* who has more input for it */
-    struct completion *input_called;  /* those of them that are being called */
-    /* Asked for before the box had the command; on_started() does it. */
+    struct completion *input_waiters; /* callers that have more input for it */
+    struct completion *input_called;  /* the part of them that is being called */
+    /* Requested before the box had the command; on_started() does it. */
     bool ends_input;
     unsigned rows, columns;     /* 0: no resize */
-    uint64_t told_ms;           /* when the bus last heard of its output */
-    struct exec_request *asked; /* WAITING: what to start (execution.c) */
+    uint64_t told_ms;           /* when the bus was last told of its output */
+    struct exec_request *asked; /* WAITING: the request (execution.c) */
     struct cell *cell;          /* NULL: a command */
-    struct account *account;    /* until it has ended; NULL: nobody knows who asked */
-    char trace[TRACE_ID_MAX];   /* of who asked; empty: none */
+    struct account *account;    /* until it has ended; NULL: the caller is unknown */
+    char trace[TRACE_ID_MAX];   /* trace id of the request; empty: none */
 };
 
 struct session_manager {
@@ -298,10 +302,10 @@ struct session_manager {
     struct fair_queue *fair_queue;
     struct provider *provider;
     uint32_t generation;
-    struct session *sessions; /* newest first, ended ones too */
+    struct session *sessions; /* newest first, including ended ones */
     unsigned alive, ended;
     struct run *runs;
-    struct late_kernel *late; /* of runs that are over (usage.c) */
+    struct late_kernel *late; /* kernels of finished runs (usage.c) */
     unsigned late_count;
     struct look *looks;           /* warm.c */
     struct template *templates;   /* by name (template.c) */
@@ -309,16 +313,16 @@ struct session_manager {
     struct recent_layer {
         char layer[65];
         uint64_t bytes, until_ms;  /* wall clock */
-    } recent[LIMIT_RECENT_LAYERS]; /* of packages for runs; newest first (layers.c) */
-    struct found *found; /* boxes of an earlier broker that nobody has claimed yet (adopt.c) */
+    } recent[LIMIT_RECENT_LAYERS]; /* layers of packages for runs; newest first (layers.c) */
+    struct found *found; /* boxes of an earlier broker that belong to no session yet (adopt.c) */
     struct reactor_timer *later, *expiry, *sweeper, *usage;
-    bool is_usage_watched;           /* `usage` is set */
-    struct reactor_timer *artifacts; /* NULL: there is no index */
+    bool is_usage_watched;           /* the timer `usage` is set */
+    struct reactor_timer *artifacts; /* timer; NULL: there is no index */
     struct refusal_log *refusal_log; /* refusal_log.c */
     bool has_later, is_sweeping;
     unsigned next_gone, next_upload; /* numbers in names of hidden files */
     bool is_stopping;
-    bool is_ending; /* the grace is over, or nobody needs it any more */
+    bool is_ending; /* the grace time is over, or nothing runs any more */
     struct reactor_timer *grace;
     void (*stopped)(void *ctx);
     void *stopped_ctx;
@@ -328,23 +332,26 @@ struct session_manager {
 };
 
 /* session_manager.c */
-uint64_t session_manager_now_ms(void);            /* wall clock */
-uint64_t time_add(uint64_t ms, uint64_t more_ms); /* at most LIMIT_TIME_MS */
-void session_manager_later(
-    struct session_manager *manager); /* session_settle() for whoever needs it, next turn */
-void session_manager_expect(struct session_manager *manager); /* the expiry timer is set anew */
+uint64_t session_manager_now_ms(void);                        /* wall clock */
+uint64_t time_add(uint64_t ms, uint64_t more_ms);             /* at most LIMIT_TIME_MS */
+void session_manager_later(struct session_manager *manager);  /* calls session_settle() for sessions
+                                                                 that need it, next turn */
+void session_manager_expect(struct session_manager *manager); /* sets the expiry timer again */
 void session_manager_check_stopped(struct session_manager *manager);
 
-/* usage.c: what is taken of a tenant's quotas, and given back */
+/* usage.c: takes from a tenant's quotas and gives back */
 int usage_take(struct session_manager *manager, const char *tenant, enum quota quota,
                uint64_t amount, struct error *err);
-int usage_session(struct session *session, struct error *err); /* it begins to live */
+int usage_session(struct session *session, struct error *err); /* counts it as a live session */
 void usage_session_over(struct session *session);
-int usage_box(struct session *session, struct error *err); /* one is to be made; safe twice */
-void usage_box_over(struct session *session, const struct box_facts *facts); /* NULL: no box was */
-int usage_execution(struct session *session, struct error *err);             /* a program more */
+int usage_box(struct session *session,
+              struct error *err); /* before a box is made; may be called twice */
+void usage_box_over(struct session *session,
+                    const struct box_facts *facts);              /* facts NULL: there was no box */
+int usage_execution(struct session *session, struct error *err); /* counts one more program */
 void usage_execution_over(struct session *session, const struct exec_end *end); /* NULL: none ran */
-/* A run has what it used in its result; of a kernel that lives on the rest is counted at its end.
+/*
+ * The result of a run has its usage; the rest of a kernel that lives longer is counted at its end.
  */
 struct run;
 void usage_run(struct run *run);
@@ -354,15 +361,16 @@ int usage_start(struct session_manager *manager);
 void usage_free(struct session_manager *manager);
 int usage_data(struct session *session, uint64_t bytes, struct error *err);
 void usage_data_over(struct session *session, uint64_t bytes);
-/* Ends the writing of an output that is kept, in place of one of `before` bytes. */
+/* Completes the writing of a saved output that replaces one of `before` bytes. */
 struct output_writer;
 int usage_keep(struct session *session, struct output_writer *writer, uint64_t before,
                uint64_t now);
-void usage_outputs_over(struct session *session);             /* they are gone */
-const char *usage_why(int r);                                 /* it is not; static */
-void usage_packages(struct session *session, uint64_t bytes); /* in place of those before */
-void usage_adopt(struct session *session);                    /* an earlier broker's */
-void usage_forget(struct session *session);                   /* nobody knows it any more */
+void usage_outputs_over(struct session *session); /* its saved outputs are deleted */
+const char *usage_why(int r);                     /* why an output was not saved; static */
+void usage_packages(struct session *session,
+                    uint64_t bytes);        /* replaces the bytes counted before */
+void usage_adopt(struct session *session);  /* counts a session of an earlier broker */
+void usage_forget(struct session *session); /* the session is dropped from memory */
 
 /* state.c */
 void session_become(struct session *session, enum session_state state);
@@ -374,11 +382,11 @@ void session_save(struct session *session); /* to the index; a failure is logged
 int session_record(struct session *session, struct error *err);
 void session_stand(struct session *session, const struct made *made); /* it has a box now */
 void session_lost(void *ctx, const struct error *err);                /* its box is gone */
-/* Whoever waits for the box is called: with it, or with an error. */
+/* Calls the waiters of the box: with it, or with an error. */
 void session_tell_box(struct session *session, struct box *box, const struct error *err);
-void session_settle(struct session *session); /* deferred ends */
+void session_settle(struct session *session); /* performs deferred ends */
 int session_ended_error(const struct session *session, struct error *err);
-uint64_t session_deadline_ms(const struct session *session); /* when it ends if nobody comes */
+uint64_t session_deadline_ms(const struct session *session); /* when it ends if it is not used */
 char **env_vector(json_t *base, json_t *over);               /* strv of "K=V"; NULL: no memory */
 int env_check(json_t *env, struct error *err);
 
@@ -387,23 +395,32 @@ json_t *time_json(uint64_t ms); /* RFC 3339; null for 0 */
 
 /* execution.c */
 struct execution *execution_new(struct session *session, uint32_t number);
-/* Checked, numbered and recorded: what session_exec() and session_cell() have in common. */
-int execution_may_start(struct session *session, struct error *err);     /* it counts from now on */
-void execution_by(struct execution *execution, struct account *account); /* takes it over */
+/* Checks, numbers and records: the common part of session_exec() and session_cell(). */
+int execution_may_start(struct session *session,
+                        struct error *err); /* it counts as running from now on */
+void execution_by(struct execution *execution,
+                  struct account *account); /* takes over the account */
 int execution_record(struct execution *execution, struct error *err);
-void execution_number_now(struct execution *execution, const struct box *box); /* call, started */
+void execution_number_now(struct execution *execution,
+                          const struct box *box); /* sets call and start time */
 void execution_end(struct execution *execution, enum execution_state state);
-/* It was killed, and not by us: whether memory was the reason is asked, and then it ends. */
+/*
+ * The execution was killed, but not by the engine: asks whether memory was the reason, then ends
+ * it.
+ */
 void execution_ask_memory(struct execution *execution);
 void execution_fail(struct execution *execution, const struct error *err);
-/* Why it never ran, or was lost; without a code: it was not. There are many: it is kept apart. */
+/*
+ * Why it never ran or was lost; without a code: neither. Stored separately, because most executions
+ * have none.
+ */
 const struct error *execution_error(const struct execution *execution);
 void execution_set_error(struct execution *execution, const struct error *err);
 /* kept.c */
 char *text_copy(const char *text, size_t length); /* not terminated; NULL: no memory */
-/* What was started, as a JSON array: a new reference. */
+/* The command's arguments as a JSON array: a new reference. */
 json_t *execution_words(const struct execution *execution);
-/* It has ended: what is much and in its row too is not kept in memory, once nobody uses it. */
+/* After its end: frees members that are large and stored in its row too, once it has no users. */
 void execution_forget(struct execution *execution);
 void execution_free(struct execution *execution);
 void execution_save(struct execution *execution);
@@ -412,32 +429,36 @@ size_t execution_output(void *ctx, enum box_stream stream, const void *data, siz
 
 /* watching.c */
 void execution_tell(struct execution *execution, bool has_started);
-/* How much more the slowest watcher that paces allows of a stream. */
+/* How many more bytes of a stream the slowest pacing watcher allows. */
 uint64_t execution_room(const struct execution *execution, int stream);
 
 /* output.c: streams by index, 0 to BOX_STREAMS - 1 */
 /* logs/<session>/: a new descriptor, or a negative errno */
 int logs_folder(const struct session *session, bool makes_it);
 void output_name(const struct execution *execution, int stream, char name[32]);
-/* What an earlier broker kept of its output. */
+/* Finds the output that an earlier broker stored. */
 int output_find(struct execution *execution, struct error *err);
 int output_append(struct execution *execution, int stream, const void *data, size_t length,
                   struct error *err);
-void output_close(struct execution *execution);  /* files; they are opened again for who reads */
+void output_close(struct execution *execution);  /* closes its files; readers open them again */
 void output_forget(struct execution *execution); /* for execution_forget() */
 void output_free(struct execution *execution);
-void outputs_gone(struct session *session); /* it has ended: its files go, and the rest with them */
+void outputs_gone(
+    struct session *session); /* the session has ended: deletes its files and buffers */
 
 /* kernel.c */
-/* The kernel that came with the box, for whoever is the first to want one. */
+/* The kernel that came with the box goes to the first context that wants one. */
 struct made;
 void kernel_came(struct session *session, const struct made *made);
-void kernel_start(struct context *context); /* context->kernel, or its cells have failed */
-void kernel_discard(struct kernel *kernel); /* its context does not want it any more */
-/* A cell was told so; cell_kernel_status() follows, perhaps at once. end NULL: it never began. */
+void kernel_start(struct context *context); /* sets context->kernel, or fails its cells */
+void kernel_discard(struct kernel *kernel); /* its context no longer wants it */
+/*
+ * A cell reported that the kernel died; cell_kernel_status() follows, perhaps at once. end NULL:
+ * the cell never began.
+ */
 void kernel_died_under(struct kernel *kernel, const struct exec_end *end);
-void kernel_release(struct kernel *kernel); /* its cell is over */
-/* An earlier broker's; only while the box is being taken over. */
+void kernel_release(struct kernel *kernel); /* its cell has ended */
+/* A kernel of an earlier broker; only while the box is being adopted. */
 void kernel_adopt(struct context *context, uint32_t id, bool from_zygote, enum warm warm);
 void kernels_free(struct session *session);
 
@@ -446,24 +467,27 @@ struct context *context_new(struct session *session, const struct session_langua
                             uint32_t number);
 void context_id(const struct context *context, char id[CONTEXT_ID_MAX]);
 void context_save(struct context *context);
-void context_advance(struct context *context); /* the next cell, if there is one and it can */
+void context_advance(
+    struct context *context); /* sends the next cell, if there is one and the kernel is free */
 void context_kernel_gone(struct context *context, const struct kernel *kernel);
 void context_fail_waiting(struct context *context, const struct error *err);
 void contexts_load(struct session *session);
-void contexts_found(struct session *session, const struct box_found *found); /* a kernel */
-void contexts_settle(struct session *session); /* all that is there was found */
+void contexts_found(struct session *session,
+                    const struct box_found *found); /* reports a kernel of an adopted box */
+void contexts_settle(struct session *session); /* all kernels of the adopted box were reported */
 void contexts_free(struct session *session);
 
 /* cell.c */
 void cell_send(struct execution *execution, struct kernel *kernel);
-bool cell_check(struct execution *execution);         /* true: its imports are looked at first */
-void cell_over(struct execution *execution);          /* it has ended: the next one may begin */
-void cell_kernel_status(struct execution *execution); /* its kernel's status is known */
-void cell_cancel(struct execution *execution, const struct error *err); /* it waits */
-void cell_abandon(struct execution *execution);     /* nobody wants it: interrupt, then kill */
+bool cell_check(struct execution *execution); /* true: its imports are being checked first */
+void cell_over(struct execution *execution);  /* it has ended: the next cell may begin */
+void cell_kernel_status(struct execution *execution); /* its kernel's exit status is known */
+void cell_cancel(struct execution *execution, const struct error *err); /* it waits in the queue */
+void cell_abandon(struct execution *execution); /* its last watcher left: interrupt, then kill */
 char *cell_text(const struct execution *execution); /* for the index; NULL: no memory */
 void cell_load(struct execution *execution, const char *text);
-void cell_attach(struct execution *execution); /* taken over: its kernel is there, if ever */
+void cell_attach(
+    struct execution *execution); /* adoption: finds its kernel, if it is still there */
 void cell_free(struct execution *execution);
 extern const struct exec_events cell_exec_events;
 
@@ -471,52 +495,50 @@ size_t cell_keep(struct execution *execution, enum box_stream stream, const void
                  size_t length);
 
 /* cell_install.c */
-int cell_install_new(struct execution *execution); /* cell->install, where it is configured */
+int cell_install_new(struct execution *execution); /* sets cell->install, if it is configured */
 void cell_install_free(struct execution *execution);
-size_t cell_install_hold(struct execution *execution, const char *data, size_t length); /* events */
-void cell_install_flush(struct execution *execution);  /* what was held is told */
-bool cell_install_begin(struct execution *execution);  /* true: it goes on from there */
-bool cell_install_cancel(struct execution *execution); /* true: that was under way */
+size_t cell_install_hold(struct execution *execution, const char *data,
+                         size_t length);               /* holds events back */
+void cell_install_flush(struct execution *execution);  /* passes held events on */
+bool cell_install_begin(struct execution *execution);  /* true: an installation was started */
+bool cell_install_cancel(struct execution *execution); /* true: an installation was under way */
 
 /* kept.c */
-uint64_t execution_kept(const struct execution *execution);   /* bytes on disk */
-void executions_trim(struct session *session, unsigned keep); /* ended ones that nobody reads */
-void executions_drop_output(struct session *session);         /* down to its share of the disk */
+uint64_t execution_kept(const struct execution *execution); /* bytes on disk */
+void executions_trim(struct session *session,
+                     unsigned keep); /* drops ended executions without a reader */
+void executions_drop_output(
+    struct session *session); /* reduces output on disk to the session's share */
 
 /* import_check.c: SANDBOX_BLOCK_DANGEROUS_IMPORTS */
 struct import_check;
 struct import_check_spec {
-    const char *program; /* Python's, in the box */
+    const char *program; /* Python's path in the box */
     const char *code;    /* copied */
     size_t length;
     void (*done)(void *ctx, const struct error *err); /* NULL: it may run */
     void *ctx;
-    char ***modules; /* gets those that are blocked, a strv; NULL: not wanted */
+    char ***modules; /* gets the blocked modules, a strv; NULL: not wanted */
 };
 int import_check_start(struct session_manager *manager, struct box *box,
                        const struct import_check_spec *spec, struct import_check **ret,
                        struct error *err);
 void import_check_leave(
-    struct import_check *import_check); /* done() does not come any more; NULL is fine */
+    struct import_check *import_check); /* done() is not called any more; NULL is fine */
 
-/* dataset_push.c: into a container; nothing where the box is none */
+/* dataset_push.c: copies into a container; does nothing for other boxes */
 void dataset_push(struct session *session, const char *file); /* one that was added */
-void datasets_push(struct session *session, bool is_new);     /* all; not new: those it lacks */
+void datasets_push(struct session *session, bool is_new); /* all; not is_new: only missing ones */
 void datasets_push_free(struct session *session);
-/* session.c: the provider that stopped beneath it; NULL: it did not end so */
+/* session.c: the provider that stopped beneath the session; NULL: it ended for another reason */
 const char *session_gone_provider(const struct session *session);
 #define REASON_PROVIDER_GONE "provider_gone"
-bool session_is_ready(const struct session *session); /* session.c: its box, and all in it */
+bool session_is_ready(
+    const struct session *session); /* session.c: its box and all datasets are ready */
 
 /* template_env.c */
 const char *template_env_program(const struct session_language *language, bool has_layer,
                                  bool is_fallback);
-/* A program that a box with its own file system does not have, when it is the interpreter. */
-bool template_env_explain(const struct session_manager *manager,
-                          const struct session_language *language,
-                          const struct provider_row *provider, struct error *err);
-json_t *
-template_env_json(const struct session_template *found_template); /* new reference, or NULL */
 void session_take_template(struct session *session, const struct session_template *found_template);
 int session_apply_template(struct session *session, struct session_template *ret,
                            struct error *err);
@@ -524,44 +546,47 @@ const char *session_program(const struct session *session, const struct session_
 char **session_env(const struct session *session, json_t *over); /* strv; NULL: no memory */
 
 /*
- * input.c: standard input that came with the request. It is kept in a file, so that a broker which
- * takes over can go on where the warden says it is.
+ * input.c: standard input that came with the request. It is stored in a file, so that a broker that
+ * adopts the command can continue where the warden says.
  */
 int input_store(struct execution *execution, const void *data, size_t length, struct error *err);
-int input_open(struct execution *execution);  /* the file of an earlier broker; -ENOENT: none */
+int input_open(
+    struct execution *execution); /* opens the file of an earlier broker; -ENOENT: none */
 void input_push(struct execution *execution); /* as much as the window takes */
-void input_tell(struct execution *execution); /* there is room, or never will be again */
+void input_tell(
+    struct execution *execution); /* calls the waiters: there is room, or never will be again */
 void input_remove(struct execution *execution);
 
 /* outputs.c, datasets.c */
 int output_folder(struct session *session, bool makes_it); /* output_open.c; a descriptor */
 void output_announce(struct session *session, const struct session_output *output);
-void outputs_remove(struct session *session); /* it has ended; the owner's own copies stay */
+void outputs_remove(
+    struct session *session); /* after its end; the local tenant's own copies stay */
 void outputs_free(struct session *session);
 void outputs_fail(struct session *session, const struct error *err);
 struct output_row;
 bool session_output_is_newest(struct session *session, const struct output_row *row);
-bool outputs_are_collected(const struct session *session); /* now */
+bool outputs_are_collected(const struct session *session); /* a collection is under way */
 void datasets_remove(struct session *session);
-int datasets_prepare(struct session *session, struct error *err); /* the folder is there */
+int datasets_prepare(struct session *session, struct error *err); /* makes the folder */
 
 /* tree.c */
 int session_manager_discard(struct session_manager *manager, int folder_fd,
-                            const char *name); /* gone from its place */
+                            const char *name); /* moves it away, to be removed */
 void session_manager_sweep_old(
-    struct session_manager *manager);      /* what an earlier broker left half done */
-void session_manager_sweep(void *manager); /* a little of it */
+    struct session_manager *manager);      /* finishes what an earlier broker left unfinished */
+void session_manager_sweep(void *manager); /* removes a part of it */
 
 /* adopt.c */
 void found_free(struct session_manager *manager);
 
 /* warm.c */
-void looks_free(struct session_manager *manager); /* nobody is called any more */
+void looks_free(struct session_manager *manager); /* no callback comes any more */
 
 /* run.c */
 void runs_fail(struct session_manager *manager, const struct error *err);
-void runs_resume(struct session_manager *manager); /* run.c: output that was held back */
-void runs_free(struct session_manager *manager);   /* nobody is called any more */
+void runs_resume(struct session_manager *manager); /* run.c: continues output that was held back */
+void runs_free(struct session_manager *manager);   /* no callback comes any more */
 void run_box_ended(struct session_manager *manager, uint32_t number, unsigned why);
 void run_kernel_ended(struct session_manager *manager, const struct kernel_end *end);
 

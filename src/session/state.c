@@ -1,4 +1,6 @@
-/* state.c - which state of a session may follow which; the one place where it changes. */
+/*
+ * state.c - the table of a session's state changes, and the only function that changes the state.
+ */
 #include "base/log.h"
 #include "session/session_private.h"
 
@@ -6,7 +8,7 @@
 
 static const uint8_t may_become[_SESSION_STATE_MAX] = {
     [SESSION_NEW] = BIT(SESSION_STARTING) | BIT(SESSION_ENDING),
-    /* back to NEW: the box was refused; the next use may try again */
+    /* back to NEW: the box could not be made; the next use may try again */
     [SESSION_STARTING] = BIT(SESSION_READY) | BIT(SESSION_NEW) | BIT(SESSION_ENDING),
     [SESSION_READY] = BIT(SESSION_ENDING),
     [SESSION_ENDING] = BIT(SESSION_ENDED),

@@ -1,9 +1,9 @@
 /*
  * stdlib_names.c - the modules of Python's standard library; see missing.h.
  *
- * Source: sys.stdlib_module_names of Python 3.11, and what the documents of 3.8 to 3.14 name
- * besides: modules that were taken out (distutils, imp, telnetlib, ...) and that came later.
- * Sorted. Those that begin with '_' are in no list: no distribution's name does.
+ * Source: sys.stdlib_module_names of Python 3.11, and further modules named by the documentation of
+ * 3.8 to 3.14: modules that were removed (distutils, imp, telnetlib, ...) and added later. Sorted.
+ * Modules that begin with '_' are left out: no distribution's name begins so.
  */
 #include <stdlib.h>
 #include <string.h>

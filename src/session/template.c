@@ -1,6 +1,6 @@
 /*
- * template.c - templates by name: read at the start, found, described, their tiers chosen; see
- * session_manager.h and template.h. The files are the broker's own, and read as if they were not.
+ * template.c - templates by name: loaded at start, found, described, their tiers chosen; see
+ * session_manager.h and template.h. The files are the broker's own, but are validated like input.
  */
 #include "session/template.h"
 
@@ -20,7 +20,7 @@
 
 #define SUFFIX ".json"
 
-/* Known without a file: one needs no building, the other ships with the program. */
+/* Known without a file: TEMPLATE_PLAIN needs no building, the other ships with Bailey. */
 static const struct shipped {
     const char *name, *description;
 } shipped_table[] = {
@@ -107,7 +107,7 @@ static int take_env(struct template *template)
     return 0;
 }
 
-/* Takes over `record`; NULL: it makes no sense, or memory is out. */
+/* Takes over `record`; NULL: the record is invalid, or no memory. */
 static struct template *template_new(json_t *record)
 {
     CLEANUP(template_freep) struct template *template = calloc(1, sizeof(*template));
@@ -165,7 +165,7 @@ int template_keep(struct session_manager *manager, json_t *record, struct error 
     struct template *template = template_new(record), **at = &manager->templates;
 
     if (!template)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     template_forget(manager, template->name);
     while (*at && strcmp((*at)->name, template->name) < 0)
         at = &(*at)->next;
@@ -244,7 +244,7 @@ static json_t *describe(struct session_manager *manager, const struct template *
     return json;
 }
 
-/* One that ships and is not built, or needs no building. */
+/* A template that ships but is not built, or that needs no building. */
 static json_t *describe_shipped(struct session_manager *manager, const struct shipped *row)
 {
     const struct session_language *python = session_manager_language(manager, "python");
@@ -307,12 +307,12 @@ int template_json(struct session_manager *manager, const char *name, json_t **re
     if (!template && !shipped)
         return template_unknown(manager, name, err);
     *ret = template ? describe(manager, template) : describe_shipped(manager, shipped);
-    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *ret ? 0 : error_memory(err);
 }
 
-/* ---- for boxes ---- */
+/* ---- templates of boxes ---- */
 
-/* Without layers a box has what its provider gives it: only the configured name is no surprise. */
+/* A provider without layers gives its own Python: only the configured template name is accepted. */
 static int without_layers(struct session_manager *manager, const char *name,
                           struct session_template *ret, struct error *err)
 {

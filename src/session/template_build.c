@@ -1,9 +1,9 @@
 /*
- * template_build.c - a template is built, removed, verified; see template.h.
+ * template_build.c - builds and removes a template; see template.h.
  *
- * Built is: its packages installed into a layer, the tiers written beside it for the launcher, then
- * the record that names the layer; each file is there whole or not at all, and only the last one
- * makes the template.
+ * Building installs its packages into a layer, writes the tiers beside it for the launcher, then
+ * writes the record that names the layer; each file is written atomically, and the template exists
+ * once the last one is written.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,9 +39,9 @@ static void build_freep(struct template_build **build)
         build_free(*build);
 }
 
-/* ---- what is written ---- */
+/* ---- the files of a template ---- */
 
-/* A line a tier: its name, then all modules that it has, those of the tiers before it first. */
+/* One line per tier: its name, then all its modules, those of lower tiers first. */
 static int write_tiers(struct session_manager *manager, const char *layer, json_t *tiers,
                        struct error *err)
 {
@@ -69,7 +69,7 @@ static int write_tiers(struct session_manager *manager, const char *layer, json_
                            err);
 }
 
-/* What the layer itself says about its template: two that differ never share a layer. */
+/* The template's description stored in the layer: two templates that differ never share a layer. */
 static json_t *identity(json_t *body)
 {
     static const char *const names[] = {"name", "tiers", "env"};
@@ -82,7 +82,7 @@ static json_t *identity(json_t *body)
     return json;
 }
 
-/* Now, but for one that was there as it is. */
+/* The current time, or the earlier time if the same layer was there already. */
 static json_t *time_built(const struct template_build *build, const struct install_end *end)
 {
     struct template *before =
@@ -123,7 +123,7 @@ static int keep(struct template_build *build, const struct install_end *end, str
     int r;
 
     if (!record)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     str_format(name, sizeof(name), "%s.json",
                json_string_value(json_object_get(build->body, "name")));
     r = write_tiers(manager, end->layer, json_object_get(record, "tiers"), err);
@@ -165,7 +165,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
     build->events->done(build->ctx, json, &failure);
 }
 
-/* The body's files below files/, and what the layer is. New reference. */
+/* The body's files below files/, and the layer's description. New reference. */
 static json_t *files_of(json_t *body)
 {
     json_t *files = json_object(), *value;
@@ -189,7 +189,7 @@ static json_t *files_of(json_t *body)
     return files;
 }
 
-/* The requirements in pip's format: the lock, or one package a line. */
+/* The requirements in pip's format: the lock file, or one package per line. */
 static int requirements_of(json_t *body, struct buf *text)
 {
     const char *lock = json_string_value(json_object_get(body, "lock"));
@@ -253,7 +253,7 @@ int template_build(struct session_manager *manager, json_t *body,
     build = calloc(1, sizeof(*build));
     if (!build || !files || requirements_of(body, &requirements) < 0 ||
         modules_of(body, modules, ARRAY_SIZE(modules)) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     spec.files = files;
     spec.requirements = buf_text(&requirements);
     spec.has_hashes = json_object_get(body, "lock") != NULL;

@@ -1,9 +1,8 @@
 /*
- * template_env.c - what a session's template means for what it starts: environment, interpreter,
- * tier.
+ * template_env.c - what a session's template sets for its programs: environment, interpreter, tier.
  *
- * Read when the box is made or taken over, and kept: a template that is built anew is for sessions
- * that come later.
+ * Read when the box is made or adopted, and kept: a rebuilt template applies to sessions created
+ * later.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,29 +10,18 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "recipe/recipe.h"
 #include "session/session_private.h"
-
-#define TEMPLATE_PYTHON "/bailey/template/bin/python" /* docs/design, "Warm Python" */
 
 const char *template_env_program(const struct session_language *language, bool has_layer,
                                  bool is_fallback)
 {
     if (is_fallback && language->here)
         return language->here;
-    return has_layer && str_equal(language->name, "python") ? TEMPLATE_PYTHON : language->program;
+    return recipe_program(language->name, language->program, has_layer);
 }
 
-bool template_env_explain(const struct session_manager *manager,
-                          const struct session_language *language,
-                          const struct provider_row *provider, struct error *err)
-{
-    if (!provider || !provider->no_program || err->code != ERROR_COMMAND_NOT_FOUND)
-        return false;
-    provider->no_program(manager->spec.config, language->program, language->name, err);
-    return true;
-}
-
-json_t *template_env_json(const struct session_template *found_template)
+static json_t *template_env_json(const struct session_template *found_template)
 {
     json_t *env = json_object();
 
@@ -74,7 +62,7 @@ char **session_env(const struct session *session, json_t *over)
     CLEANUP(json_decrefp) json_t *all = json_object();
 
     if (!all || json_object_update(all, session->given_env) < 0)
-        json_object_clear(all); /* a session without a template has none */
+        json_object_clear(all); /* a session without a template has no variables from one */
     if (!all || json_object_update(all, session->env) < 0)
         return NULL;
     return env_vector(all, over);

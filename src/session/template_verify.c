@@ -1,9 +1,9 @@
 /*
- * template_verify.c - a layer read again from beginning to end; see template.h.
+ * template_verify.c - hashes a layer again from beginning to end; see template.h.
  *
- * That takes seconds, so it happens in a thread of its own, which shares nothing with the loop but
- * a pipe that it closes when it is done and what it wrote before that. One whose caller has left
- * goes on to its end, and is freed then.
+ * That takes seconds, so it runs in its own thread, which shares with the loop only a pipe that it
+ * closes when it is done and the result that it wrote before. A verification whose caller has left
+ * runs to its end and is freed then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ struct template_verify {
     struct session_manager *manager;
     int layers_fd;
     char layer[LAYER_TEXT];
-    int pipe[2]; /* the thread has the second */
+    int pipe[2]; /* the thread has the second end */
     pthread_t thread;
     struct reactor_watch *watch;
     struct error result;
@@ -39,7 +39,7 @@ static void *read_all(void *ctx)
     int fd = verify->pipe[1];
 
     manifest_verify(verify->layers_fd, verify->layer, NULL, NULL, &verify->result);
-    close(fd); /* the loop's word that `result` is there; nothing is touched after it */
+    close(fd); /* tells the loop that `result` is set; nothing is touched afterwards */
     return NULL;
 }
 
@@ -76,7 +76,7 @@ static int start(struct template_verify *verify, struct error *err)
     verify->watch =
         reactor_watch(verify->manager->spec.reactor, verify->pipe[0], POLLIN, on_closed, verify);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals go to the loop's thread */
     r = verify->watch ? pthread_create(&verify->thread, NULL, read_all, verify) : ENOMEM;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (r == 0)
@@ -101,7 +101,7 @@ int template_verify(struct session_manager *manager, const char *name,
                          "the template '%s' is not built: there is nothing to verify", name);
     verify = calloc(1, sizeof(*verify));
     if (!verify)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *verify = (struct template_verify){.manager = manager,
                                        .layers_fd = manager->spec.folders.layers_fd,
                                        .pipe = {-1, -1},

@@ -1,4 +1,4 @@
-/* tenant.c - the counting; see tenant.h. */
+/* tenant.c - counts what tenants use and compares it with their quotas; see tenant.h. */
 #include "session/tenant.h"
 
 #include <errno.h>
@@ -14,29 +14,29 @@
 
 #define MINUTES 60
 #define MINUTE_MS 60000
-#define BURST_SECONDS 10 /* of requests: so many seconds' worth may come at once */
+#define BURST_SECONDS 10 /* requests: a burst of this many seconds' worth is allowed */
 
-/* What is used in an hour, by minutes: a ring whose oldest minute is forgotten. */
+/* Use within the last hour, by minutes: a ring that drops its oldest minute. */
 struct hour {
     uint64_t used[MINUTES];
-    uint64_t minute; /* of the newest */
+    uint64_t minute; /* the newest minute */
 };
 
 struct tenant {
     struct tenant *next;
     char name[TENANT_MAX];
     uint64_t held[_QUOTA_MAX];
-    uint64_t kept; /* of what is held of the disk */
+    uint64_t kept; /* disk bytes that outlive sessions (tenant_keep()) */
     bool keeps;
-    struct hour hours[_QUOTA_MAX]; /* of QUOTA_CPU and QUOTA_BYTES */
-    double tokens;                 /* requests that may come now */
-    uint64_t tokens_ms;            /* when that was counted */
-    uint64_t box_us;               /* when all its boxes would have been begun, one every gap */
+    struct hour hours[_QUOTA_MAX]; /* for QUOTA_CPU and QUOTA_BYTES */
+    double tokens;                 /* requests that are allowed now */
+    uint64_t tokens_ms;            /* when `tokens` was computed */
+    uint64_t box_us; /* the time at which all its boxes would have been started, one every gap */
 };
 
-/* Who asked when. */
+/* Which tenant made a request, and when. */
 struct sight {
-    const struct tenant *who; /* NULL: nobody yet */
+    const struct tenant *who; /* NULL: none yet */
     uint64_t at_us;
 };
 
@@ -44,15 +44,15 @@ struct tenants {
     uint64_t limits[_QUOTA_MAX];
     struct tenant *list;
     unsigned count;
-    struct tenant crowd;         /* all that came when there were too many to be told apart */
-    struct sight newest, before; /* the last that asked, and the last but those of the same one */
+    struct tenant crowd;         /* all tenants above LIMIT_TENANTS together */
+    struct sight newest, before; /* the last request, and the last one of another tenant */
     uint64_t gap_us;
     unsigned burst;
 };
 
 static const struct {
     const char *name;
-    const char *key; /* what raises it */
+    const char *key; /* the setting that raises it */
     bool is_hourly;
 } rows[_QUOTA_MAX] = {
     [QUOTA_SESSIONS] = {"sessions", "SANDBOX_QUOTA_SESSIONS", false},
@@ -115,7 +115,10 @@ static struct tenant *find(const struct tenants *tenants, const char *name)
     return tenant;
 }
 
-/* One that is new has used nothing. Too many share what one may have, so nobody grows by names. */
+/*
+ * A new tenant has used nothing. Tenants above the limit share one entry, so that new names do not
+ * add quotas.
+ */
 static struct tenant *get(struct tenants *tenants, const char *name)
 {
     struct tenant *tenant = find(tenants, name);
@@ -134,7 +137,7 @@ static struct tenant *get(struct tenants *tenants, const char *name)
     return tenant;
 }
 
-/* ---- an hour ---- */
+/* ---- use within the last hour ---- */
 
 static void turn(struct hour *hour, uint64_t minute)
 {
@@ -154,7 +157,7 @@ static uint64_t sum(const struct hour *hour)
     return all;
 }
 
-/* Until enough of the hour is forgotten that it is below the limit. */
+/* Seconds until enough of the hour is dropped to be below the limit. */
 static unsigned wait_s(const struct hour *hour, uint64_t limit)
 {
     uint64_t left = sum(hour);
@@ -209,7 +212,8 @@ int tenant_take(struct tenants *tenants, const char *name, enum quota quota, uin
 
     if (quota == QUOTA_REQUESTS)
         return limit ? take_request(tenants, tenant, err) : 0;
-    if (rows[quota].is_hourly) { /* refused once it is used up; what a call uses is not known yet */
+    if (rows[quota].is_hourly) { /* refused once the quota is used up; the use of this call is not
+                                    known yet */
         turn(hour, clock_now_ms() / MINUTE_MS);
         if (limit && sum(hour) >= limit)
             return refuse(quota, limit, wait_s(hour, limit), err);
@@ -249,7 +253,7 @@ void tenant_keep(struct tenants *tenants, const char *name, uint64_t bytes)
     struct tenant *tenant = get(tenants, name);
 
     if (tenant == &tenants->crowd)
-        return; /* nobody knows whose of them it is */
+        return; /* tenants that share an entry cannot be told apart */
     tenant_give(tenants, name, QUOTA_DISK, tenant->kept);
     tenant_hold(tenants, name, QUOTA_DISK, bytes);
     tenant->kept = bytes;
@@ -270,7 +274,7 @@ uint64_t tenant_held(const struct tenants *tenants, const char *name, enum quota
     return tenant ? tenant->held[quota] : 0;
 }
 
-/* ---- the pace ---- */
+/* ---- the pace of making boxes ---- */
 
 void tenants_set_pace(struct tenants *tenants, uint64_t gap_us, unsigned burst)
 {
@@ -294,7 +298,7 @@ static bool is_alone(const struct tenants *tenants, const struct tenant *tenant,
     return !other->who || now_us - other->at_us >= (uint64_t)TENANT_RECENT_MS * 1000;
 }
 
-/* Of all that it began, what is still to be worked off. */
+/* The time that its boxes begun so far are ahead of its pace. */
 static uint64_t ahead_us(const struct tenant *tenant, uint64_t now_us)
 {
     return tenant->box_us > now_us ? tenant->box_us - now_us : 0;
@@ -314,7 +318,8 @@ uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *name, uin
 void tenant_box_begun(struct tenants *tenants, const char *name, uint64_t now_us)
 {
     struct tenant *tenant = get(tenants, name);
-    uint64_t most = tenants->gap_us * tenants->burst; /* whoever was alone has no debt from it */
+    uint64_t most =
+        tenants->gap_us * tenants->burst; /* a tenant that was alone starts without a debt */
 
     tenant->box_us = now_us + MIN(ahead_us(tenant, now_us) + tenants->gap_us, most);
 }

@@ -1,17 +1,17 @@
 /*
  * tenant.h - what a tenant may use and has used: sessions, runs at once, CPU seconds, memory, disk,
- * requests a second, bytes out; and whose turn it is when all want at once.
+ * requests per second, bytes sent; and the pace at which its boxes are made.
  *
- * Counted here and nowhere else; the quotas are the configuration's (SANDBOX_QUOTA_*; 0: no limit),
- * the same for every tenant. The local tenant has none but what the machine has. CPU time (in
- * microseconds) and bytes are those of the last hour, which slides by minutes. Beyond LIMIT_TENANTS
- * all others share one tenant's quotas. One thread, no I/O.
+ * This is the only place that counts them; the quotas come from the configuration (SANDBOX_QUOTA_*;
+ * 0: no limit) and are the same for every tenant. The local tenant is limited only by the machine.
+ * CPU time (in microseconds) and bytes are those of the last hour, which slides by minutes. Tenants
+ * beyond LIMIT_TENANTS share one tenant's quotas. One thread, no I/O.
  *
- * The pace. Making a box and removing it is work of the kernel that nobody is let in between, and
- * two boxes at once are enough to fill two cores with it. So a tenant that is not alone, because
- * another one asked for something less than TENANT_RECENT_MS ago, may begin LIMIT_PACED_BOXES a
- * second for each core, once LIMIT_PACED_AT_ONCE for each are worked off: a few at once are
- * nobody's flood. That leaves the others most of the machine. One that is alone has no pace.
+ * The pace. Making and removing a box is work that the kernel does not interrupt, and two boxes at
+ * once fill two cores with it. So a tenant that is not alone, because another tenant made a request
+ * less than TENANT_RECENT_MS ago, may begin LIMIT_PACED_BOXES boxes per second and core, after a
+ * burst of LIMIT_PACED_AT_ONCE per core: a few boxes at once are not a flood. That leaves the
+ * others most of the machine. A tenant that is alone has no pace.
  *
  * Runs in: broker
  */
@@ -24,52 +24,61 @@
 #include "base/error.h"
 #include "model/principal.h"
 
-#define TENANT_RECENT_MS 30000 /* an agent thinks between two calls */
+#define TENANT_RECENT_MS 30000 /* longer than an agent usually thinks between two calls */
 
 struct config;
 struct tenants;
 
 enum quota {
-    QUOTA_SESSIONS, /* "sessions": alive */
+    QUOTA_SESSIONS, /* "sessions": live sessions */
     QUOTA_RUNS,     /* "runs": programs at once */
-    QUOTA_CPU,      /* "cpu": in an hour */
-    QUOTA_MEMORY,   /* "memory": bytes of limits of what is alive */
-    QUOTA_DISK,     /* "disk": bytes kept: outputs, datasets, packages */
-    QUOTA_REQUESTS, /* "requests": a second, with a burst of ten times that */
-    QUOTA_BYTES,    /* "bytes": sent in an hour */
+    QUOTA_CPU,      /* "cpu": seconds per hour */
+    QUOTA_MEMORY,   /* "memory": sum of the memory limits of live boxes, in bytes */
+    QUOTA_DISK,     /* "disk": bytes stored: outputs, datasets, packages */
+    QUOTA_REQUESTS, /* "requests": per second, with a burst of ten times that */
+    QUOTA_BYTES,    /* "bytes": sent per hour */
     _QUOTA_MAX,
 };
 const char *quota_name(enum quota quota);
 
 struct tenants *tenants_new(const struct config *config);                     /* NULL: no memory */
-void tenants_configure(struct tenants *tenants, const struct config *config); /* anew */
+void tenants_configure(struct tenants *tenants, const struct config *config); /* new settings */
 void tenants_free(struct tenants *tenants);
 
 /*
- * Takes `amount` of it: 0, or -EDQUOT (ERROR_QUOTA) with a text that names the quota, its limit and
- * what to do; the error's `quota` and `retry_s` say the same to programs. Of CPU seconds and bytes
- * an amount of 0 asks whether there is anything left.
+ * Takes `amount`: 0, or -EDQUOT (ERROR_QUOTA) with a text that names the quota, its limit and what
+ * to do; the error's `quota` and `retry_s` say the same to programs. For CPU seconds and bytes an
+ * amount of 0 asks whether anything is left.
  */
 int tenant_take(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount,
                 struct error *err);
-/* Gives back what is held (sessions, runs, memory, disk). */
+/* Gives back what was taken (sessions, runs, memory, disk). */
 void tenant_give(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
-/* Counts what is held already and cannot be refused any more: an earlier broker gave it. */
+/* Counts without a check what is held already: an earlier broker allowed it. */
 void tenant_hold(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
-/* Counts what was used already and cannot be refused any more (CPU seconds, bytes). */
+/* Counts without a check what was used already (CPU seconds, bytes). */
 void tenant_used(struct tenants *tenants, const char *tenant, enum quota quota, uint64_t amount);
-/* What outlives sessions, in place of what was said before; it counts as held (disk). */
+/*
+ * Sets the disk bytes that outlive sessions, replacing the earlier value; they count as held
+ * (disk).
+ */
 void tenant_keep(struct tenants *tenants, const char *tenant, uint64_t bytes);
-bool tenant_keeps(const struct tenants *tenants, const char *tenant); /* anything */
+bool tenant_keeps(const struct tenants *tenants,
+                  const char *tenant); /* whether that value is above 0 */
 uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quota quota);
 
-/* It asked for something at `now_us` (monotonic, as all here). */
+/* The tenant made a request at `now_us` (monotonic, as all times here). */
 void tenant_seen(struct tenants *tenants, const char *tenant, uint64_t now_us);
-/* 0: a box of it may be begun now; else so long not yet, unless the others become quiet. */
+/*
+ * 0: the tenant may begin a box now; else the time to wait, unless the other tenants stop sending
+ * requests.
+ */
 uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *tenant, uint64_t now_us);
-/* One is begun. */
+/* The tenant began a box. */
 void tenant_box_begun(struct tenants *tenants, const char *tenant, uint64_t now_us);
-/* Another pace than what follows from the cores: one box every `gap_us`, `burst` (not 0) at once.
+/*
+ * Sets another pace than the one derived from the number of cores: one box every `gap_us`, `burst`
+ * (not 0) at once.
  */
 void tenants_set_pace(struct tenants *tenants, uint64_t gap_us, unsigned burst);
 

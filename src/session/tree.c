@@ -1,10 +1,11 @@
 /*
- * tree.c - removes folders of the state with all below them, by descriptors, never following links.
+ * tree.c - removes folders of the state directory with their content, by descriptors, never
+ * following links.
  *
- * Theory of operation. A session may leave gigabytes and thousands of files; removing them at once
- * would stop the loop for everybody. So a folder is renamed to a hidden name beside it, which is at
- * once, and emptied a little in each turn of the loop. What a broker that died left of that, and
- * its half uploads, are found by the next one, by their hidden names.
+ * Theory of operation. A session may leave gigabytes and thousands of files; removing them in one
+ * step would block the loop for all clients. So a folder is renamed to a hidden name beside it,
+ * which is atomic, and emptied a little in each turn of the loop. The next broker finds, by their
+ * hidden names, folders and unfinished uploads of a broker that died.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,9 +21,9 @@
 #include "base/str.h"
 #include "session/session_private.h"
 
-#define DEPTH_MAX 128 /* our own folders are never deeper: what is in them was made by us */
+#define DEPTH_MAX 128 /* the broker made these folders itself, and never deeper */
 #define FILES_PER_TURN 256
-#define BYTES_PER_TURN (256 * MIB) /* of one file: giving blocks and pages back takes its time */
+#define BYTES_PER_TURN (256 * MIB) /* of one file: freeing blocks and pages takes time */
 #define GONE ".gone-"
 
 static DIR *open_folder(int folder_fd, const char *name)
@@ -35,7 +36,7 @@ static DIR *open_folder(int folder_fd, const char *name)
     return folder;
 }
 
-/* A piece of a large file is given back; false: it is small, or no file. */
+/* Truncates a large file by one piece; false: it is small, or not a file. */
 static bool shorten(int folder_fd, const char *name)
 {
     CLEANUP(fd_closep) int fd = -1;
@@ -49,7 +50,7 @@ static bool shorten(int folder_fd, const char *name)
                                         (off_t)MIN(BYTES_PER_TURN, (uint64_t)status.st_size)) == 0;
 }
 
-/* As many as `budget` says, which counts down; true: nothing is left of it. */
+/* Removes up to `*budget` entries and counts it down; true: nothing is left. */
 static bool remove_some(int folder_fd, const char *name, int depth, unsigned *budget)
 {
     struct dirent *entry;
@@ -79,7 +80,7 @@ static bool remove_some(int folder_fd, const char *name, int depth, unsigned *bu
     return true;
 }
 
-/* One turn's work in a folder of the state; true: nothing is left to do in it. */
+/* One turn's work in a folder of the state directory; true: nothing is left to do in it. */
 static bool sweep_folder(int folder_fd, unsigned *budget)
 {
     DIR *folder = open_folder(folder_fd, ".");
@@ -111,8 +112,8 @@ void session_manager_sweep(void *ctx)
         return;
     }
     if (!is_done)
-        log_warning("something of ended sessions cannot be removed, continuing without that");
-    session_manager_later(manager); /* a stop waits for it */
+        log_warning("files of ended sessions cannot be removed, continuing without removing them");
+    session_manager_later(manager); /* session_manager_stop() waits for it */
 }
 
 static void sweep_soon(struct session_manager *manager)
@@ -125,14 +126,14 @@ int session_manager_discard(struct session_manager *manager, int folder_fd, cons
 {
     char hidden[ID_MAX + 32];
 
-    for (;;) { /* one of an earlier broker may have the number */
+    for (;;) { /* a folder of an earlier broker may have the number */
         str_format(hidden, sizeof(hidden), GONE "%u", manager->next_gone++);
         if (renameat2(folder_fd, name, folder_fd, hidden, RENAME_NOREPLACE) == 0)
             break;
         if (errno == ENOENT)
             return 0;
         if (errno == EINVAL && renameat(folder_fd, name, folder_fd, hidden) == 0)
-            break; /* a file system that does not know the flag: only an empty one is replaced */
+            break; /* a file system without RENAME_NOREPLACE: only an empty folder is replaced */
         if (errno != EEXIST && errno != ENOTEMPTY)
             return -errno;
     }
@@ -140,7 +141,7 @@ int session_manager_discard(struct session_manager *manager, int folder_fd, cons
     return 0;
 }
 
-/* Its folder, or the note beside it. */
+/* The folder of a live session, or the note beside it. */
 static bool is_of_a_living_session(const struct session_manager *manager, const char *name)
 {
     for (const struct session *session = manager->sessions; session; session = session->next) {
@@ -153,7 +154,7 @@ static bool is_of_a_living_session(const struct session_manager *manager, const 
     return false;
 }
 
-/* Of sessions that ended just when a broker died, and uploads that nobody finishes any more. */
+/* Removes folders of sessions that ended when a broker died, and unfinished uploads. */
 static void discard_old(struct session_manager *manager, int folder_fd)
 {
     DIR *folder = open_folder(folder_fd, ".");
@@ -161,7 +162,7 @@ static void discard_old(struct session_manager *manager, int folder_fd)
 
     while (folder && (entry = readdir(folder))) {
         bool is_ours = str_starts(entry->d_name, "s_") || str_starts(entry->d_name, ".s_") ||
-                       str_starts(entry->d_name, "r_"); /* packages of a run */
+                       str_starts(entry->d_name, "r_"); /* packages of a one-shot run */
 
         if (is_ours && !is_of_a_living_session(manager, entry->d_name))
             session_manager_discard(manager, folder_fd, entry->d_name);

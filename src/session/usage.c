@@ -1,6 +1,6 @@
 /*
- * usage.c - what sessions take of their tenant's quotas and give back: one place for each, so that
- * what was taken is given back once, however a session ends; see tenant.h.
+ * usage.c - takes from a tenant's quotas and gives back, in one function each, so that what was
+ * taken is given back exactly once, however a session ends; see tenant.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "session/session_private.h"
 #include "store/output_file.h"
 
-#define LOOK_MS 2000 /* at the CPU time of boxes that live, where it is limited */
+#define LOOK_MS 2000 /* interval of reading the CPU time of live boxes, if it is limited */
 
 int usage_take(struct session_manager *manager, const char *tenant, enum quota quota,
                uint64_t amount, struct error *err)
@@ -44,9 +44,9 @@ void usage_session_over(struct session *session)
     session->is_counted = false;
 }
 
-/* ---- its box ---- */
+/* ---- the session's box ---- */
 
-/* Only where somebody asks how much it is. */
+/* Only if there is a quota for CPU time. */
 static void watch_usage(struct session_manager *manager)
 {
     if (manager->is_usage_watched || !manager->spec.config->quota.cpu_seconds)
@@ -71,8 +71,8 @@ int usage_box(struct session *session, struct error *err)
 }
 
 /*
- * What a box used is told twice: by the warden for each execution, and as a whole by who holds the
- * box. The larger counts.
+ * CPU time of a box is reported twice: by the warden for each execution, and as a sum by the
+ * provider. The larger value counts.
  */
 static void count_cpu(struct session *session, uint64_t used_us)
 {
@@ -83,7 +83,7 @@ static void count_cpu(struct session *session, uint64_t used_us)
     session->counted_cpu_us = used_us;
 }
 
-/* CPU time that no execution of it was told for: of what was left behind, and of kernels. */
+/* Counts CPU time that belongs to no execution: of background processes and of kernels. */
 void usage_box_over(struct session *session, const struct box_facts *facts)
 {
     uint64_t used = facts ? facts->usage.cpu_us : 0;
@@ -94,7 +94,7 @@ void usage_box_over(struct session *session, const struct box_facts *facts)
     session->counted_cpu_us = session->told_cpu_us = 0;
 }
 
-/* ---- CPU time of boxes that live ---- */
+/* ---- CPU time of live boxes ---- */
 
 static void on_used(void *ctx, const struct box_facts *facts)
 {
@@ -108,7 +108,10 @@ static void on_used(void *ctx, const struct box_facts *facts)
     session->is_cpu_unknown = false;
 }
 
-/* What runs for long, or runs unseen, counts while it runs, not when it ends. */
+/*
+ * CPU time of long-running programs and background processes counts while they run, not at their
+ * end.
+ */
 static void on_look(void *ctx)
 {
     struct session_manager *manager = ctx;
@@ -141,13 +144,13 @@ int usage_execution(struct session *session, struct error *err)
     bool has_memory = session->held_memory;
     int r = usage_take(manager, session->tenant, QUOTA_CPU, 0, err);
 
-    /* Said here, and not when its box is made: a call that cannot be done is not begun. */
+    /* Checked here, and not when the box is made: a call that cannot be done must not begin. */
     if (r == 0 && session->state == SESSION_NEW)
         r = fair_queue_check(manager->fair_queue, session->tenant, err);
     if (r == 0 && session->state == SESSION_NEW)
         r = usage_box(session, err);
     if (r == 0 && !has_memory)
-        usage_box_over(session, NULL); /* whoever makes the box takes it again at once */
+        usage_box_over(session, NULL); /* the call that makes the box takes it again at once */
     return r < 0 ? r : usage_take(manager, session->tenant, QUOTA_RUNS, 1, err);
 }
 
@@ -162,7 +165,7 @@ void usage_execution_over(struct session *session, const struct exec_end *end)
 
 /* ---- runs ---- */
 
-/* A run was given up before anybody could tell what its kernel used. */
+/* The kernel of a run that was cancelled before the kernel's usage was reported. */
 struct late_kernel {
     struct late_kernel *next;
     uint32_t number, kernel;
@@ -188,7 +191,7 @@ static void add_late(const struct run *run)
     manager->late_count++;
 }
 
-/* Twice of a warm kernel, in any order. */
+/* Called twice for a warm kernel, in any order. */
 void usage_told(struct run *run, const struct usage *usage)
 {
     run->told.cpu_us = MAX(run->told.cpu_us, usage->cpu_us);
@@ -201,13 +204,14 @@ void usage_run(struct run *run)
     struct usage *usage = &run->result.usage;
 
     outcome_told(&run->result, &run->told);
-    if (usage->cpu_us > run->counted_cpu_us) /* it is told twice when nothing could be installed */
+    if (usage->cpu_us >
+        run->counted_cpu_us) /* called twice if a missing package could not be installed */
         tenant_used(run->manager->tenants, run->tenant, QUOTA_CPU,
                     usage->cpu_us - run->counted_cpu_us);
     run->counted_cpu_us = MAX(usage->cpu_us, run->counted_cpu_us);
     if (run->kernel && !run->has_status) {
         add_late(run);
-        run->kernel = 0; /* what it says from here on is not the run's */
+        run->kernel = 0; /* later reports about this kernel do not belong to the run */
     }
 }
 
@@ -259,7 +263,7 @@ void usage_data_over(struct session *session, uint64_t bytes)
     give(session, QUOTA_DISK, bytes);
 }
 
-/* A saved output of so many bytes, in place of one of that many before. */
+/* Counts a saved output of `now` bytes that replaces one of `before` bytes. */
 int usage_keep(struct session *session, struct output_writer *writer, uint64_t before, uint64_t now)
 {
     uint64_t more = now > before ? now - before : 0, less = before > now ? before - now : 0;
@@ -294,7 +298,7 @@ void usage_packages(struct session *session, uint64_t bytes)
     session->held_packages = bytes;
 }
 
-/* ---- after another broker ---- */
+/* ---- adoption after a restart of the broker ---- */
 
 static void add_data(void *ctx, const struct index_file *row)
 {
@@ -314,7 +318,7 @@ void usage_adopt(struct session *session)
     int r;
 
     if (session->state == SESSION_ENDED)
-        return; /* its files are gone; what is kept of them artifacts_adopt() counts */
+        return; /* its files are gone; artifacts_adopt() counts those that are kept */
     session->is_counted = session->is_cpu_unknown = true;
     watch_usage(manager);
     tenant_hold(manager->tenants, session->tenant, QUOTA_SESSIONS, 1);

@@ -1,7 +1,10 @@
-/* warm.c - what the provider keeps warm, for whoever looks: zygotes and the pool; see
- * session_manager.h. */
+/*
+ * warm.c - the JSON description of what the provider keeps warm: zygotes and the pool; see
+ * session_manager.h.
+ */
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/str.h"
 #include "session/layers.h"
 #include "session/session_private.h"
@@ -16,12 +19,7 @@ struct look {
 
 static void look_free(struct look *look)
 {
-    for (struct look **at = &look->manager->looks; *at; at = &(*at)->next) {
-        if (*at == look) {
-            *at = look->next;
-            break;
-        }
-    }
+    LIST_UNLINK(look->manager->looks, look);
     json_decref(look->zygotes);
     json_decref(look->pool);
     free(look);

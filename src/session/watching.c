@@ -1,11 +1,14 @@
-/* watching.c - who watches an execution, how far he has read, and what his leaving means. */
+/*
+ * watching.c - the watchers of an execution: how far each has read, and what happens when one
+ * leaves.
+ */
 #include <signal.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "session/session_private.h"
 
-#define PACE_BYTES (LIMIT_SPOOL_BYTES / 2) /* how far a watcher that paces may be behind */
+#define PACE_BYTES (LIMIT_SPOOL_BYTES / 2) /* how far a pacing watcher may be behind */
 
 static void sweep_watchers(struct execution *execution)
 {
@@ -23,7 +26,7 @@ static void sweep_watchers(struct execution *execution)
 
 void execution_tell(struct execution *execution, bool has_started)
 {
-    execution->users++; /* a watcher may leave, take others with it, and be the last */
+    execution->users++; /* a callback may remove itself and other watchers, and be the last */
     execution->telling++;
     for (struct execution_watcher *watcher = execution->watchers; watcher;
          watcher = watcher->next) {
@@ -85,7 +88,10 @@ static bool is_held(const struct execution *execution)
     return execution->is_held[0] || execution->is_held[1] || execution->is_held[2];
 }
 
-/* Nobody waits for it. A cell may keep its variables, if it ends when it is asked to. */
+/*
+ * No client waits for the execution. A cell is interrupted first, so that its kernel can keep its
+ * variables.
+ */
 static void give_up(struct execution *execution)
 {
     if (execution->cell)
@@ -112,16 +118,18 @@ void execution_unwatch(struct execution_watcher *watcher, bool ends_it)
         give_up(execution);
 }
 
-/* How much more the slowest watcher that paces allows. */
+/* How many more bytes the slowest pacing watcher allows. */
 uint64_t execution_room(const struct execution *execution, int stream)
 {
     uint64_t room = UINT64_MAX;
 
     if (execution->session->state >= SESSION_ENDING)
-        return room; /* nothing waits for a reader any more */
+        return room; /* no watcher is waited for any more */
     for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {
         uint64_t length = execution->out[stream].length;
-        uint64_t behind = length - MIN(length, at->offset[stream]); /* it may ask ahead */
+        uint64_t behind =
+            length -
+            MIN(length, at->offset[stream]); /* the watcher may have read further than `length` */
 
         if (at->paces && !at->has_left)
             room = MIN(room, behind < PACE_BYTES ? PACE_BYTES - behind : 0);

@@ -77,7 +77,7 @@ static int open_executions(const char *folder, int *ret_fd, struct error *err)
     char *rest = path, *name;
 
     if (!path)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     fd = open(is_absolute ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_errno(err, "opening '%s'", is_absolute ? "/" : ".");

@@ -111,7 +111,7 @@ int database_error(struct database *database, int code, struct error *err)
         return error_set(err, -EBUSY, ERROR_ENGINE, "the index '%s' is in use by another process",
                          database->name);
     case SQLITE_NOMEM:
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     case SQLITE_READONLY:
         return error_set(err, -EROFS, ERROR_ENGINE, "the index '%s' cannot be written: %s",
                          database->name, text);

@@ -186,7 +186,7 @@ int document_make(const struct artifact *artifact, char **ret, struct error *err
     if (collect_known(&document, artifact->env) == 0)
         tree = make_tree(&document, artifact);
     if (!tree || text_of_json(tree, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *ret = ptr_take(&text.data);
     return 0;
 }

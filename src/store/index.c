@@ -329,7 +329,7 @@ int index_open(int folder_fd, struct index **ret, struct error *err)
     int r;
 
     if (!index)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     r = database_open(&index->database, folder_fd, INDEX_FILE, &schema, err);
     if (r == 0)
         r = prepare(index, err);

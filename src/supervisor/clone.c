@@ -1,7 +1,7 @@
 /*
- * clone.c - the launcher from its clone to its exec: namespaces, ids, mounts, descriptors;
- * see supervisor.h. The child answers through its socket: it is gone when the exec has happened or
- * a reason was sent.
+ * clone.c - the launcher from its clone to its exec: namespaces, ids, mounts, descriptors; see
+ * supervisor.h. The child answers through its socket, which is closed by the exec; before that an
+ * error may be sent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,8 @@
 
 #define NAMESPACES \
     (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
-#define FIXED_FDS LAUNCHER_PROVIDER_HOST_FD /* before those there may be several of */
+/* Numbers before the provider hosts', of which there may be several */
+#define FIXED_FDS LAUNCHER_PROVIDER_HOST_FD
 
 /* ---- in the child ---- */
 
@@ -39,20 +40,24 @@ static _Noreturn void child_failed(const struct supervisor *supervisor, const st
     _exit(1);
 }
 
-/* Must: come after the maps. The launcher is the root of its namespace and nobody outside. */
+/* Must come after the maps. The launcher is root in its namespace and has no rights outside. */
 static int become_root(const struct supervisor *supervisor, struct error *err)
 {
     if (supervisor->plan->clears_groups && syscall(SYS_setgroups, 0, NULL) < 0)
         return error_stage(err, "clear groups", -errno);
     if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
         return error_stage(err, "set ids", -errno);
-    /* Delivered only where the supervisor may signal us: it becomes the same id. */
+    /* The death signal is delivered only if the supervisor may signal this process: it changes
+     * to the same id. */
     if (setsid() < 0 || chdir("/") < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return error_stage(err, "start a session", -errno);
     return 0;
 }
 
-/* A folder that everybody has, over which nothing that the launcher needs is hidden. */
+/*
+ * A folder that exists everywhere, and whose content the launcher does not need, because it is
+ * hidden.
+ */
 static const char *choose_base(void)
 {
     static const char *const candidates[] = {"/mnt", "/media", "/srv", "/run", "/home", "/opt"};
@@ -65,7 +70,7 @@ static const char *choose_base(void)
     return NULL;
 }
 
-/* Attaches a tree at <base>/<name> and writes down where it is. */
+/* Attaches a tree at <base>/<name> and records the path. */
 static int attach(int tree_fd, const char *base, const char *name, bool is_written, char *path,
                   struct error *err)
 {
@@ -89,7 +94,7 @@ static int attach(int tree_fd, const char *base, const char *name, bool is_writt
     return 0;
 }
 
-/* What root could reach and the launcher cannot: below a file system of its own. */
+/* Trees that root can reach and the launcher cannot: attached below its own file system. */
 static int attach_trees(struct supervisor *supervisor, struct error *err)
 {
     struct launcher_plan *plan = supervisor->plan;
@@ -122,16 +127,16 @@ static int attach_trees(struct supervisor *supervisor, struct error *err)
 }
 
 /*
- * Nothing that is mounted here is seen outside, nor the other way. A fresh /proc is refused inside
- * an outer container that hides parts of its own: the launcher then uses that one
+ * Mounts here are not visible outside, and mounts outside not here. A fresh /proc is refused inside
+ * an outer container that hides parts of its own: the launcher then uses the outer one
  * (launcher/launcher.c).
  */
 static int arrange_mounts(struct supervisor *supervisor, struct error *err)
 {
     if (sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_stage(err, "make mounts private", -errno);
-    /* Each box needs it. Docker's default filter refuses it whatever the capabilities; without one
-     * the answer about a path that does not exist is ENOENT. */
+    /* Each box needs pivot_root. Docker's default filter refuses it whatever the capabilities;
+     * without such a filter a path that does not exist gives ENOENT. */
     if (sys_pivot_root("", "") < 0 && errno != ENOENT)
         return error_stage(err, "pivot root", -errno);
     if (sys_mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 &&
@@ -140,7 +145,7 @@ static int arrange_mounts(struct supervisor *supervisor, struct error *err)
     return attach_trees(supervisor, err);
 }
 
-/* Pids as the user sees them, while the /proc outside is still the one that is mounted. */
+/* Pids as the user sees them, while /proc is still the outer one. */
 static int note_pid(struct supervisor *supervisor)
 {
     char text[24] = "";
@@ -188,7 +193,7 @@ static int child_exec(struct supervisor *supervisor, int outer_proc_fd, struct e
     r = hand_fds(moves, count);
     if (r == 0)
         r = hand_exec(LAUNCHER_SELF_FD, argv, (char *const *)supervisor->spec->broker_env);
-    supervisor->launcher_fd = LAUNCHER_SUPERVISOR_FD; /* the number that is left to speak through */
+    supervisor->launcher_fd = LAUNCHER_SUPERVISOR_FD; /* the only socket that is left */
     return error_set(err, r, ERROR_ENGINE, "executing the launcher: %s", strerror(-r));
 }
 
@@ -199,11 +204,11 @@ static _Noreturn void child_run(struct supervisor *supervisor)
     int r, outer_proc_fd;
 
     fd_closep(&supervisor->supervisor_fd);
-    umask(022); /* whatever the caller's was: modes are what the broker and we say */
+    umask(022); /* independent of the caller's: the broker and the launcher set modes explicitly */
     if (recv(supervisor->launcher_fd, &go, 1, 0) != 1 || go != LAUNCHER_SAYS_GO)
-        _exit(1); /* the supervisor is gone */
-    supervisor_take_trees(
-        supervisor); /* a root that could not outside may here: the id is still his */
+        _exit(1);                      /* the supervisor is gone */
+    supervisor_take_trees(supervisor); /* a container's root without capabilities outside has them
+                                          here: its id is still the same */
     outer_proc_fd = note_pid(supervisor);
     r = become_root(supervisor, &err);
     cgroup_join_engine(&supervisor->plan->site);
@@ -275,7 +280,7 @@ static int refused(int r, const char *what, struct error *err)
     return supervisor_refused(r, text, err);
 }
 
-/* A v2 group has to be entered by the clone; on v1 a cgroup namespace costs nothing. */
+/* A v2 group must be entered by the clone; on v1 a cgroup namespace costs nothing. */
 static pid_t clone_launcher(struct supervisor *supervisor)
 {
     uint64_t flags = NAMESPACES;
@@ -285,7 +290,7 @@ static pid_t clone_launcher(struct supervisor *supervisor)
         flags |= CLONE_NEWCGROUP;
     pid = sys_clone_fork(flags, &supervisor->pid_fd, supervisor->leaf_fd);
     if (pid < 0 && errno == EACCES && supervisor->leaf_fd >= 0) {
-        /* The group may not be entered from where we are: boxes do without one, and say so. */
+        /* The group cannot be entered from here: boxes have none, and results say so. */
         cgroup_remove_engine(&supervisor->plan->site);
         fd_closep(&supervisor->leaf_fd);
         pid = sys_clone_fork(flags, &supervisor->pid_fd, -1);
@@ -325,7 +330,7 @@ static int try_clone(struct supervisor *supervisor, struct error *err)
         return refused(r, "id maps", err);
     }
     if (send(supervisor->supervisor_fd, &go, 1, MSG_NOSIGNAL) < 0)
-        return error_errno(err, "starting the launcher"); /* its end is seen by the supervisor */
+        return error_errno(err, "starting the launcher"); /* the supervisor sees its end */
     return 0;
 }
 
@@ -334,7 +339,7 @@ int supervisor_clone(struct supervisor *supervisor, struct error *err)
     int r = try_clone(supervisor, err);
 
     if (r < 0 && supervisor->is_helped) {
-        /* newuidmap did not want to: one id then, which results say. */
+        /* newuidmap failed: only one id then, which results say. */
         supervisor->is_helped = false;
         supervisor_note_ids(supervisor, 1);
         r = try_clone(supervisor, err);

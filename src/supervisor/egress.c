@@ -31,7 +31,7 @@
 #define SHORT_LIFE_MS 1000 /* one that ended so soon could not do what it was started for */
 #define END_PATIENCE_MS 2000
 
-/* ---- the one that waits ---- */
+/* ---- the process that waits to become the proxy ---- */
 
 struct keeper {
     pid_t pid; /* the proxy; 0: there is none */

@@ -1,5 +1,5 @@
 /*
- * open.c - what needs the caller's rights, opened before they go: folders, socket, programs,
+ * open.c - opens what needs the caller's rights before they are dropped: folders, socket, programs,
  * trees of the host, a control group; see supervisor.h.
  */
 #include <dirent.h>
@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/folder.h"
@@ -91,8 +92,8 @@ void supervisor_close(struct supervisor *supervisor)
 /* ---- ids ---- */
 
 /*
- * One engine for a range, on this host: the name of a socket in no file system, held by the
- * supervisor. An ordinary user can take the names too, and gains that engines share ids.
+ * Reserves a range of ids for one engine on this host: the supervisor holds an abstract socket of
+ * that name. An ordinary user can take the names too, with the only effect that engines share ids.
  */
 static bool hold_range(unsigned first, int *ret_fd)
 {
@@ -108,7 +109,9 @@ static bool hold_range(unsigned first, int *ret_fd)
     return true;
 }
 
-/* The first that no other engine has; /etc/subuid may give only one, which is shared then. */
+/*
+ * The first range that no other engine holds; /etc/subuid may give only one, which is shared then.
+ */
 static void choose_range(struct supervisor *supervisor)
 {
     uint64_t base = supervisor->spec->box.id_base;
@@ -166,8 +169,8 @@ void supervisor_note_ids(struct supervisor *supervisor, unsigned mapped)
 static int give_tree(int dir_fd, unsigned id, unsigned depth);
 
 /*
- * One entry, by descriptor: what it is called cannot become something else meanwhile. A file with
- * several names may be somebody else's too, and is left alone.
+ * One entry, by descriptor, so that it cannot be replaced meanwhile. A file with several hard links
+ * may belong to another user too, and is left unchanged.
  */
 static int give_entry(int dir_fd, const char *name, unsigned id, unsigned depth)
 {
@@ -188,13 +191,13 @@ static int give_entry(int dir_fd, const char *name, unsigned id, unsigned depth)
     return fchownat(fd, "", id, id, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-/* The folder itself last: one that is the broker's already has been given with all in it. */
+/* The folder itself last: if it belongs to the broker already, so does all its content. */
 static int give_tree(int dir_fd, unsigned id, unsigned depth)
 {
     struct dirent *entry;
     struct stat status;
     DIR *folder;
-    int fd, r = 0;
+    int r = 0;
 
     if (fstat(dir_fd, &status) < 0)
         return -errno;
@@ -202,12 +205,9 @@ static int give_tree(int dir_fd, unsigned id, unsigned depth)
         return 0;
     if (depth > LIMIT_TREE_DEPTH)
         return -ELOOP;
-    fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    folder = fd < 0 ? NULL : fdopendir(fd);
-    if (!folder) {
-        fd_closep(&fd);
+    folder = folder_list(dir_fd, ".");
+    if (!folder)
         return -ENOMEM;
-    }
     while (r == 0 && (entry = readdir(folder))) {
         if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
             r = give_entry(dir_fd, entry->d_name, id, depth);
@@ -225,7 +225,7 @@ static int open_folders(struct supervisor *supervisor, struct error *err)
 
     if (state_fd < 0)
         return error_errno(err, "opening the state folder %s", supervisor->spec->state);
-    /* One daemon for a state folder; the supervisor holds the lock as long as it lives. */
+    /* One daemon per state folder; the supervisor holds the lock while it lives. */
     if (flock(state_fd, LOCK_EX | LOCK_NB) < 0)
         return error_set(err, -EBUSY, ERROR_ENGINE, "a daemon is already serving %s",
                          supervisor->spec->state);
@@ -240,7 +240,8 @@ static int open_folders(struct supervisor *supervisor, struct error *err)
         if (supervisor->folder_fd[i] < 0)
             return error_errno(err, "opening the folder %s/%s", supervisor->spec->state, name);
         if (i == FOLDER_LAYERS)
-            folder_sweep(supervisor->folder_fd[i], STAGING_PREFIX); /* of ids we may have no more */
+            folder_sweep(supervisor->folder_fd[i],
+                         STAGING_PREFIX); /* left by ids that may not be available any more */
         if (supervisor->is_range)
             r = give_tree(supervisor->folder_fd[i], supervisor->first + LAUNCHER_BROKER_ID, 0);
         if (r < 0)
@@ -270,7 +271,7 @@ static int open_datasets(struct supervisor *supervisor, struct error *err)
 
 /* ---- the socket ---- */
 
-/* By the folder's descriptor: a socket's address holds 107 bytes, a path may be longer. */
+/* By the folder's descriptor: a socket's address has 107 bytes, a path may be longer. */
 static int socket_address(const char *path, int *ret_folder_fd, struct sockaddr_un *ret,
                           const char **ret_name, struct error *err)
 {
@@ -279,7 +280,8 @@ static int socket_address(const char *path, int *ret_folder_fd, struct sockaddr_
 
     if (!slash || !slash[1] ||
         str_format(folder, sizeof(folder), "%.*s/", (int)(slash - path), path))
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%s' is no path for a socket", path);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%s' cannot be the path of a socket",
+                         path);
     *ret_folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*ret_folder_fd < 0)
         return error_errno(err, "opening the socket's folder %s", folder);
@@ -323,8 +325,9 @@ int supervisor_socket_listen(const char *path, int type, int *ret_fd, struct err
     if (fd < 0)
         return error_errno(err, "making the socket");
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN)
-        return error_set(err, -EADDRINUSE, ERROR_ENGINE, "somebody already serves on %s", path);
-    /* Nobody listens there: what is left of one that was killed goes. */
+        return error_set(err, -EADDRINUSE, ERROR_ENGINE, "another process already serves on %s",
+                         path);
+    /* No process listens there: removes the socket of a daemon that was killed. */
     if (fstatat(folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(status.st_mode))
         unlinkat(folder_fd, name, 0);
     mask = umask(0177);
@@ -336,7 +339,7 @@ int supervisor_socket_listen(const char *path, int type, int *ret_fd, struct err
     return 0;
 }
 
-/* One that the service manager opened is his to remove; the caller keeps his descriptor of it. */
+/* A socket of the service manager is not removed; the caller keeps its own descriptor of it. */
 static int open_socket(struct supervisor *supervisor, struct error *err)
 {
     const struct supervisor_spec *spec = supervisor->spec;
@@ -361,7 +364,7 @@ void supervisor_take_trees(struct supervisor *supervisor)
     const struct launch_spec *box = &supervisor->spec->box;
 
     if (!supervisor->is_range)
-        return; /* the launcher is the caller himself: it goes where he goes */
+        return; /* the launcher has the caller's id and can reach the same paths */
     for (size_t i = 0; i < LAUNCHER_FOLDER_COUNT; i++) {
         char path[PATH_MAX];
 
@@ -376,7 +379,7 @@ void supervisor_take_trees(struct supervisor *supervisor)
         take_tree(&supervisor->root_tree, AT_FDCWD, box->root);
 }
 
-/* ---- all of it ---- */
+/* ---- everything ---- */
 
 static int write_plan(struct supervisor *supervisor, struct error *err)
 {
@@ -426,7 +429,7 @@ static int write_plan(struct supervisor *supervisor, struct error *err)
     return fits ? 0 : error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "a path is too long");
 }
 
-/* As many as can be had; what a guest may open is another limit. */
+/* As many as possible; guests have their own limit. */
 static void raise_file_limit(void)
 {
     struct rlimit limit = {.rlim_cur = FILES_WANTED, .rlim_max = FILES_WANTED};
@@ -435,6 +438,29 @@ static void raise_file_limit(void)
         return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* pip's settings of this host, packed for installer boxes; launcher/installer.c reads them. */
+static int installer_pack(const struct supervisor_spec *spec, int *ret_fd, struct error *err)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(INSTALLER_BYTES_MAX);
+    struct installer_head head = {.count = (uint32_t)spec->installer_file_count};
+    int r = head.count > INSTALLER_FILES_MAX ? -E2BIG : 0;
+
+    for (uint32_t i = 0; i < head.count && r == 0; i++) {
+        const struct launch_file *file = &spec->installer_files[i];
+
+        head.files[i].length = (uint32_t)file->length;
+        if (!str_copy(head.files[i].path, sizeof(head.files[i].path), file->path))
+            r = -ENAMETOOLONG;
+    }
+    if (r == 0)
+        r = buf_append(&text, &head, sizeof(head));
+    for (uint32_t i = 0; i < head.count && r == 0; i++)
+        r = buf_append(&text, spec->installer_files[i].text, spec->installer_files[i].length);
+    if (r < 0)
+        return error_set(err, r, ERROR_BAD_CONFIG, "pip's settings of this host: %s", strerror(-r));
+    return hand_bytes("installer", text.data, text.length, ret_fd, err);
 }
 
 int supervisor_open(struct supervisor *supervisor, struct error *err)

@@ -2,15 +2,15 @@
  * provider_host.c - the processes that keep the provider hosts (`bailey-engine host NAME`); see
  * supervisor.h and docs/design/2026-11-16-the-docker-wall.md.
  *
- * A provider host holds what makes boxes elsewhere: sockets, keys, and with Docker's socket as much
- * as root on this machine. So nobody inside the engine has it. A child is forked before the
- * privilege goes: it keeps the caller's id, which that socket asks for, and no capability, and
- * starts the provider host with one end of the rendezvous socket. A provider host that died is
- * started again, on the same end, and the launcher is told by one byte: the boxes of the one before
- * are gone with it. One that is older than the broker (HOST_STATUS_OUTDATED) is started from what
- * is installed now: by its path, with the caller's id. No program comes through the launcher, which
- * must not be able to have one run with that id. When the launcher is gone the provider host ends
- * its boxes and leaves, and so does the keeper.
+ * A provider host has the sockets and keys to make boxes elsewhere; Docker's socket amounts to root
+ * on this machine. So no process inside the engine has them. A child (the keeper) is forked before
+ * privileges are dropped: it keeps the caller's id, which that socket requires, and no capability,
+ * and starts the provider host with one end of the rendezvous socket. A provider host that died is
+ * started again, on the same end, and the launcher gets one byte: the boxes of the earlier one are
+ * gone with it. A provider host that is older than the broker (HOST_STATUS_OUTDATED) is replaced by
+ * the installed program: by its path, with the caller's id. The launcher never supplies the
+ * program, because it must not be able to run one with that id. When the launcher is gone the
+ * provider host ends its boxes and exits, and so does the keeper.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,18 +30,18 @@
 #include "supervisor/supervisor_private.h"
 #include "sys/calls.h"
 
-#define PROGRAM_FD 5 /* behind those of the provider host */
+#define PROGRAM_FD 5 /* after those of the provider host */
 #define PAUSE_FIRST_MS 50
 #define PAUSE_MAX_MS 5000
-#define GOOD_LIFE_MS 10000      /* one that lived so long is started again at once */
-#define LEAVE_PATIENCE_MS 20000 /* for the containers of a daemon that ends */
+#define GOOD_LIFE_MS 10000      /* a provider host that lived this long is restarted at once */
+#define LEAVE_PATIENCE_MS 20000 /* time to remove the boxes when the daemon ends */
 
 struct keeper {
     const struct supervisor_spec *spec;
     const struct supervisor_host *host;
-    pid_t pid; /* the provider host; 0: there is none */
+    pid_t pid; /* the provider host; 0: none */
     int pid_fd;
-    char self[PATH_MAX]; /* where `bailey` was, and will be again; empty: not known */
+    char self[PATH_MAX]; /* path of the installed `bailey`; empty: unknown */
     uint64_t started_ms, pause_ms, start_at_ms;
 };
 
@@ -57,7 +57,10 @@ static _Noreturn void provider_host_child(const struct keeper *keeper)
     _exit(1);
 }
 
-/* Told after the fork: what the launcher sends then waits in the socket for the new one. */
+/*
+ * The byte is sent after the fork: what the launcher sends then waits in the socket for the new
+ * process.
+ */
 static void start_provider_host(struct keeper *keeper, bool is_again)
 {
     static const char word = HOST_SAYS_AGAIN;
@@ -76,7 +79,7 @@ static void start_provider_host(struct keeper *keeper, bool is_again)
     }
 }
 
-/* Both programs, or none. */
+/* Both programs, or neither. */
 static void renew_programs(struct keeper *keeper)
 {
     CLEANUP(fd_closep) int engine_fd = -1;
@@ -113,7 +116,7 @@ static void reap_provider_host(struct keeper *keeper)
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* The launcher is gone, which the provider host hears too: it has time to remove its containers. */
+/* The launcher is gone, which the provider host sees too: it has time to remove its containers. */
 static _Noreturn void leave(struct keeper *keeper)
 {
     struct pollfd end = {.fd = keeper->pid_fd, .events = POLLIN};
@@ -154,7 +157,7 @@ static _Noreturn void keep_provider_host(struct keeper *keeper)
     }
 }
 
-/* Must: keep nothing of the caller's but the id and its groups. */
+/* Must keep nothing of the caller's except the id and its groups. */
 static _Noreturn void keeper_child(struct supervisor *supervisor,
                                    const struct supervisor_host *host, int rendezvous_fd)
 {
@@ -217,7 +220,9 @@ int supervisor_hosts_start(struct supervisor *supervisor, struct error *err)
     return r;
 }
 
-/* They leave by themselves when the launcher's ends are closed: nothing is left of the daemon then.
+/*
+ * They exit by themselves when the launcher's ends are closed: afterwards nothing of the daemon is
+ * left.
  */
 void supervisor_hosts_end(struct supervisor *supervisor)
 {

@@ -1,5 +1,7 @@
-/* supervisor.c - the daemon as its starter sees it: open, clone, then be the supervisor; see
- * supervisor.h. */
+/*
+ * supervisor.c - starts the daemon: opens resources, clones the launcher, then supervises it; see
+ * supervisor.h.
+ */
 #include "supervisor/supervisor.h"
 #include "launcher/launcher.h"
 
@@ -20,7 +22,7 @@
 #include "base/str.h"
 #include "supervisor/supervisor_private.h"
 
-/* Must: come before the clone: no signal is lost, and the launcher has the same mask. */
+/* Must come before the clone: no signal is lost, and the launcher inherits the mask. */
 static int open_signals(struct supervisor *supervisor, struct error *err)
 {
     sigset_t set;
@@ -36,10 +38,10 @@ static int open_signals(struct supervisor *supervisor, struct error *err)
 }
 
 /*
- * Nothing is left but the wait. The id is the launcher's own: the kernel sends a death signal only
- * where the dying parent might have sent it itself, and ours has to reach the launcher whatever
- * that is doing. Neither can do anything to the other with it: the launcher does not see our pid
- * namespace, we have no capability in its user namespace.
+ * Drops all rights. The id becomes the launcher's own: the kernel sends a death signal only if the
+ * dying parent could have sent it itself, and it must reach the launcher in every state. The shared
+ * id gives neither process power over the other: the launcher does not see the supervisor's pid
+ * namespace, and the supervisor has no capability in the launcher's user namespace.
  */
 static int drop_everything(struct supervisor *supervisor, struct error *err)
 {
@@ -80,7 +82,7 @@ static void tell_starter(const struct supervisor *supervisor, const char *text)
     if (supervisor->spec->ready_fd < 0)
         return;
     (void)fd_write_all(supervisor->spec->ready_fd, text,
-                       strlen(text)); /* it may have stopped waiting */
+                       strlen(text)); /* the reader may have stopped waiting */
     close(supervisor->spec->ready_fd);
 }
 
@@ -99,7 +101,7 @@ static void tell_upgrade(struct launcher_watch *watch, const char *text, size_t 
         notify_say(&watch->supervisor->notify, status);
 }
 
-/* 1: something came, 0: nothing more for now, or the end. */
+/* 1: a message arrived, 0: none for now, or the end. */
 static int hear_launcher(struct launcher_watch *watch, struct error *err)
 {
     char text[ERROR_TEXT_MAX + 1];
@@ -138,8 +140,9 @@ static void forward_signals(const struct supervisor *supervisor)
 }
 
 /*
- * The manager hears that we live only when the launcher has said so: its loop turns. A broker that
- * is gone is the launcher's business, and no reason to end every session. Returns how long to wait.
+ * The service manager is notified only after the launcher has answered: its loop works. A missing
+ * broker is restarted by the launcher, and no reason to end every session. Returns how long to
+ * wait.
  */
 static int feed_watchdog(const struct supervisor *supervisor, uint64_t *at_ms)
 {
@@ -155,7 +158,7 @@ static int feed_watchdog(const struct supervisor *supervisor, uint64_t *at_ms)
     return (int)MIN(*at_ms - now, (uint64_t)INT_MAX);
 }
 
-/* Until the launcher is gone. Its words are read to the last one. */
+/* Until the launcher is gone. All its messages are read. */
 static int wait_for_launcher(struct launcher_watch *watch, struct error *err)
 {
     struct supervisor *supervisor = watch->supervisor;
@@ -177,7 +180,7 @@ static int wait_for_launcher(struct launcher_watch *watch, struct error *err)
             ;
         upgrade_door_turn(&supervisor->upgrade, supervisor->supervisor_fd);
         if (fds[2].revents & (POLLHUP | POLLERR))
-            fds[2].fd = -1; /* its end comes next */
+            fds[2].fd = -1; /* its end follows */
         if (fds[1].revents)
             break;
     }
@@ -205,7 +208,7 @@ int supervisor_run(const struct supervisor_spec *spec, struct error *err)
     int r;
 
     if (!plan)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     supervisor_init(&supervisor, spec, plan);
     r = open_signals(&supervisor, &own);
     if (r == 0)
@@ -222,10 +225,10 @@ int supervisor_run(const struct supervisor_spec *spec, struct error *err)
         r = wait_for_launcher(&watch, &own);
     if (supervisor.listen_fd >= 0 || supervisor.pid_fd >= 0) {
         if (spec->socket_fd == 0)
-            unlink(spec->socket); /* fails after a root start: the next one takes it away */
+            unlink(spec->socket); /* fails after a start as root: the next start removes it */
         upgrade_door_remove(spec->socket);
     }
-    cgroup_remove_engine(&plan->site); /* likewise */
+    cgroup_remove_engine(&plan->site); /* the same */
     if (!watch.was_ready && r < 0)
         tell_starter(&supervisor, own.text);
     supervisor_egress_end(&supervisor);

@@ -2,22 +2,22 @@
  * supervisor.h - the daemon's processes: supervisor, launcher, broker.
  *
  * Theory of operation. supervisor_run() is called once, by `bailey serve`, with one thread, and
- * returns when the daemon is over. It
- *   1. opens and assembles what needs the caller's rights: the folders, the listening sockets, the
- *      interpreters' trees, a control group handed to the engine's id, both programs (as sealed
- *      copies in memory: they can be executed inside wherever they lie, and nobody can change
- *      them);
- *   2. clones the launcher into the engine's user, mount and pid namespaces, writes its id maps
- *      (a range for root or with newuidmap, else one id), and becomes the supervisor: no privilege,
- * it forwards SIGTERM and SIGINT and leaves with the launcher's status;
- *   3. the launcher executes itself inside (so that its memory belongs there), is PID 1 of the
- *      namespace, mounts a /proc of its own, and runs launcher_main(): it starts the broker, starts
- *      it again whenever it ends unasked, and answers protocol.h.
- * Before that a child is forked that waits until a box is to have a network: it becomes the egress
- * proxy then, in the host's network, under an id of its own (egress.c).
- * Where boxes are made by a provider host another child keeps it (provider_host.c).
- * The kernel ends everything inside when the launcher dies; the launcher dies with the supervisor.
- * Refused (ERROR_REFUSED) where user namespaces cannot be had: sessions promise /tmp of their own.
+ * returns when the daemon has ended.
+ *   1. It opens and assembles what needs the caller's rights: the folders, the listening sockets,
+ *      the interpreters' trees, a control group that is given to the engine's id, both programs
+ *      (as sealed copies in memory: they can be executed inside the namespaces wherever they are
+ *      installed, and cannot be changed).
+ *   2. It clones the launcher into the engine's user, mount and pid namespaces, writes its id maps
+ *      (a range for root or with newuidmap, else one id), and becomes the supervisor: without
+ *      privileges it forwards SIGTERM and SIGINT, and exits with the launcher's status.
+ *   3. The launcher executes itself inside (so that its memory belongs to its user namespace), is
+ *      PID 1 of the pid namespace, mounts its own /proc, and runs launcher_main(): it starts the
+ *      broker, restarts it whenever it ends by itself, and answers protocol.h.
+ * Before that a child is forked that waits until a box needs a network: then it becomes the egress
+ * proxy, in the host's network, under its own id (egress.c). If boxes are made by a provider host,
+ * another child keeps it running (provider_host.c). The kernel ends everything inside when the
+ * launcher dies; the launcher dies with the supervisor. Refused (ERROR_REFUSED) where user
+ * namespaces are not available: sessions promise a /tmp of their own.
  *
  * Runs in: supervisor
  */
@@ -37,45 +37,45 @@ struct supervisor_spec {
     const char *state;    /* absolute; exists, 0700 */
     const char *socket;   /* absolute path; its folder exists, 0700 */
     const char *engine;   /* path of bailey-engine */
-    const char *settings; /* JSON for the broker: text that is handed over, not read here */
+    const char *settings; /* JSON for the broker: passed on, not parsed here */
     size_t settings_length;
     const char *const *broker_env; /* "K=V": the effective configuration, NULL-terminated */
     struct supervisor_host {
-        const char *name;       /* of the provider's row */
-        const char *const *env; /* as broker_env, and secrets that only this one needs */
+        const char *name;       /* name of the provider's row */
+        const char *const *env; /* as broker_env, with secrets that only this host needs */
     } hosts[LAUNCHER_HOSTS_MAX];
     size_t host_count;
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
     const char *const *listen;          /* "ADDRESS:PORT", NULL-terminated; opened now */
-    const int *listen_fds;              /* TCP sockets that listen already; borrowed; come first */
+    const int *listen_fds; /* TCP sockets that listen already; borrowed; they come first */
     size_t listen_fd_count;
-    const char *egress; /* JSON for the egress proxy (egress/policy.h); NULL: there is none */
+    const char *egress; /* JSON for the egress proxy (egress/policy.h); NULL: none */
     /* For installer boxes only: pip's settings as files, folders of wheels as /bailey/wheels/N. */
     const struct launch_file *installer_files;
     size_t installer_file_count;
     const struct launch_bind *wheels;
     size_t wheel_count;
     struct launch_spec box; /* root, binds, id_base: the same for every box */
-    const char *python;     /* the default interpreter, as a path in a box; NULL: there is none */
+    const char *python;     /* the default interpreter, as a path in a box; NULL: none */
     const char *layer;      /* of the default template; NULL: none */
     bool has_zygotes;       /* SANDBOX_WARM */
     enum log_level log_level;
     bool log_is_json;
-    unsigned pool_size;         /* prewarmed boxes, at most; 0: none */
-    uint64_t pool_memory_bytes; /* that they may hold together while they are idle */
+    unsigned pool_size;         /* maximum number of prewarmed boxes; 0: none */
+    uint64_t pool_memory_bytes; /* their memory limit together while they are idle */
     unsigned stop_grace_ms;
     int socket_fd;        /* opened already by a service manager, at `socket`; 0: opened here */
-    const char *notify;   /* NOTIFY_SOCKET of the service manager; NULL: nobody listens */
-    uint64_t watchdog_ms; /* how often it wants to hear that we live; 0: never */
-    int ready_fd;         /* gets "ready\n", or an error's text, and is closed; -1: nobody waits */
+    const char *notify;   /* NOTIFY_SOCKET of the service manager; NULL: none */
+    uint64_t watchdog_ms; /* interval of the service manager's watchdog; 0: none */
+    int ready_fd;         /* gets "ready ", or an error's text, and is closed; -1: none */
     int stderr_fd;        /* the daemon's log */
 };
 
-/* Returns when the daemon has ended: 0, or why it could not be started. */
+/* Returns when the daemon has ended: 0, or the error that kept it from starting. */
 int supervisor_run(const struct supervisor_spec *spec, struct error *err);
 
 /*
- * Asks the daemon of this socket to go on with these two programs, which are read now, with the
+ * Asks the daemon of this socket to continue with these two programs, which are read now, with the
  * caller's rights. Waits for the answer: 0 and the version that took over, or why nothing changed.
  */
 int supervisor_upgrade(const char *socket, const char *program, const char *engine,

@@ -1,6 +1,6 @@
 /*
- * supervisor_private.h - what the files of supervisor/ share and nothing else sees: the state of
- * the process that starts the launcher, and the socket through which an upgrade is asked for.
+ * supervisor_private.h - shared by the files of supervisor/ only: the state of the process that
+ * starts the launcher, and the socket for upgrade requests.
  *
  * Runs in: supervisor
  */
@@ -20,21 +20,21 @@
 #include "supervisor/supervisor.h"
 #include "sys/notify.h"
 
-/* upgrade.c: the socket through which an upgrade is asked for */
+/* upgrade.c: the socket for upgrade requests */
 struct upgrade_door {
     int listen_fd, client_fd;
     bool is_asked; /* the client waits for the launcher's answer */
-    uid_t owner;   /* who may ask, besides root */
+    uid_t owner;   /* the user who may ask, besides root */
 };
 
 void upgrade_door_init(struct upgrade_door *door);
-/* Must: come before the privilege goes. */
+/* Must come before privileges are dropped. */
 int upgrade_door_open(struct upgrade_door *door, const char *socket, struct error *err);
 void upgrade_door_close(struct upgrade_door *door);
-void upgrade_door_remove(const char *socket); /* its name */
-/* Something came at either of its descriptors; the request goes to `launcher_fd`. */
+void upgrade_door_remove(const char *socket); /* removes its socket file */
+/* One of its descriptors is ready; the request goes to `launcher_fd`. */
 void upgrade_door_turn(struct upgrade_door *door, int launcher_fd);
-/* The launcher's answer, as it came. */
+/* The launcher's answer, unchanged. */
 void upgrade_door_answer(struct upgrade_door *door, const char *message, size_t length);
 
 /* open.c */
@@ -42,7 +42,7 @@ struct supervisor {
     const struct supervisor_spec *spec;
     struct launcher_plan *plan;
     bool is_range;         /* root: a range of the host's ids */
-    unsigned first, count; /* it */
+    unsigned first, count; /* the range */
     bool is_helped;        /* an ordinary user's own id, and ranges through newuidmap */
     unsigned sub_uid, sub_gid, sub_count;
     int lock_fd, range_fd, listen_fd, settings_fd, self_fd, engine_fd, leaf_fd, supervisor_fd,
@@ -65,31 +65,31 @@ void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec
                      struct launcher_plan *plan);
 void supervisor_close(struct supervisor *supervisor);
 int supervisor_open(struct supervisor *supervisor, struct error *err);
-/* A unix socket of any length of path; one that nobody listens to is replaced. */
+/* A unix socket with a path of any length; an unused socket file is replaced. */
 int supervisor_socket_listen(const char *path, int type, int *ret_fd, struct error *err);
 int supervisor_socket_connect(const char *path, int type, int *ret_fd, struct error *err);
 void supervisor_note_ids(struct supervisor *supervisor,
-                         unsigned mapped); /* so many are mapped inside */
+                         unsigned mapped); /* number of ids mapped inside */
 
-/* Detached copies of the trees that the launcher will not be able to reach by their names. */
+/* Detached copies of trees that the launcher cannot reach by path. */
 void supervisor_take_trees(struct supervisor *supervisor);
 
 /* listen.c: the TCP addresses */
 int supervisor_listen(struct supervisor *supervisor, struct error *err);
 
-/* egress.c: who waits for the egress proxy's work. Must: come before the privilege goes. */
+/*
+ * egress.c: the process that waits to become the egress proxy. Must come before privileges are
+ * dropped.
+ */
 int supervisor_egress_start(struct supervisor *supervisor, struct error *err);
 void supervisor_egress_end(struct supervisor *supervisor);
 
-/* provider_host.c: who keeps the provider hosts. Must: likewise. */
+/* provider_host.c: the keepers of provider hosts. Must come before privileges are dropped. */
 int supervisor_hosts_start(struct supervisor *supervisor, struct error *err);
 void supervisor_hosts_end(struct supervisor *supervisor);
 
-/* clone.c: the launcher, in its namespaces, up to its exec */
+/* clone.c: starts the launcher in its namespaces, up to its exec */
 int supervisor_clone(struct supervisor *supervisor, struct error *err);
 int supervisor_refused(int r, const char *what, struct error *err); /* fills *err; returns r */
-
-/* installer_pack.c */
-int installer_pack(const struct supervisor_spec *spec, int *ret_fd, struct error *err);
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 #include "sys/owner.h"
 
@@ -536,20 +537,17 @@ static void remove_owner(int engine_fd, const char *name);
 /* Groups of boxes that have members refuse, and then so does the engine's own. */
 static void remove_boxes(int group_fd, bool is_owners)
 {
-    int fd = openat(group_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(group_fd, ".");
     struct dirent *entry;
 
-    if (!folder) {
-        fd_closep(&fd);
+    if (!folder)
         return;
-    }
     while ((entry = readdir(folder))) {
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
             continue;
         if (str_starts(entry->d_name, CGROUP_OWNER_PREFIX) && !is_owners)
-            remove_owner(fd, entry->d_name);
-        unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+            remove_owner(dirfd(folder), entry->d_name);
+        unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
     }
     closedir(folder);
 }

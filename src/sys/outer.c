@@ -103,17 +103,6 @@ static bool has_own_namespace(int root_fd)
     return !is_known;
 }
 
-static const char *variable(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; env && *env; env++) {
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=' && (*env)[length + 1])
-            return *env + length + 1;
-    }
-    return NULL;
-}
-
 static bool by_file(int root_fd, struct outer *ret)
 {
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
@@ -197,11 +186,11 @@ void outer_find_at(int root_fd, char *const *env, struct outer *ret)
     memset(ret, 0, sizeof(*ret));
     if (!has_own_namespace(root_fd))
         return;
-    if (variable(env, "KUBERNETES_SERVICE_HOST")) {
+    if (env_text(env, "KUBERNETES_SERVICE_HOST")) {
         found(ret, OUTER_KUBERNETES, "KUBERNETES_SERVICE_HOST is set");
         return;
     }
-    if (by_file(root_fd, ret) || by_value(variable(env, "container"), "the environment", ret) ||
+    if (by_file(root_fd, ret) || by_value(env_text(env, "container"), "the environment", ret) ||
         by_group(root_fd, ret) || by_first_process(root_fd, ret))
         return;
     by_masks(root_fd, ret);

@@ -1,5 +1,4 @@
 /* probe_host.c - facts about this host that need no trying; see probe.h. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +88,7 @@ int probe_host(struct probe_host *host, struct error *err)
 
     memset(host, 0, sizeof(*host));
     if (!mountinfo)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (uname(&name) < 0)
         return error_errno(err, "asking for the kernel's name");
     str_copy(host->kernel, sizeof(host->kernel), name.release);

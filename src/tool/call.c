@@ -24,7 +24,7 @@ static void (*const handlers[_TOOL_ID_MAX])(struct tool_call *call) = {
     [TOOL_RUN_CODE] = run_code_start,
 };
 
-/* What an agent can do about an error that no tool has a better word for. */
+/* Hints for an agent about errors that no tool has a better hint for. */
 static const struct {
     const char *code;
     const char *hint;
@@ -138,7 +138,7 @@ static const char *named(const char *text)
     return text[0] ? text : NULL;
 }
 
-/* The change of a file has a line of its own, as one that came by another door has. */
+/* The change of a file gets its own audit line, as for a change through any other door. */
 static void audit_file(struct tool_call *call, const char *error)
 {
     struct metrics *metrics = session_manager_metrics(call->tools->manager);
@@ -217,7 +217,7 @@ void call_fail(struct tool_call *call, const struct error *err, const char *hint
     struct tool_reply *reply = &call->reply;
 
     set_failed(reply, err, hint);
-    /* Where a program was begun, its own line tells. */
+    /* If a program was started, its own audit line reports the error. */
     if (refusal_is(err) && !reply->execution_id[0])
         refusal_log_add(call->tools->manager, &(struct refusal){.caller = &call->caller,
                                                                 .err = err,
@@ -269,7 +269,8 @@ void call_await(struct tool_call *call, struct execution *execution, uint64_t ti
 int call_find(const struct tool_call *call, const char *word, bool with_ended, struct session **ret,
               struct error *err)
 {
-    /* The owner may use anybody's by its id; a name is one of its own, or will be. */
+    /* The local caller may use any tenant's session by its id; a name always means one of its
+     * own tenant. */
     bool is_any = call->caller.who.is_local && str_starts(word, "s_");
 
     return session_manager_find_of(call->tools->manager, is_any ? NULL : call->caller.who.tenant,
@@ -282,7 +283,7 @@ void call_use(struct tool_call *call, struct session *session)
     str_copy(call->reply.session_id, sizeof(call->reply.session_id), session_id(session));
 }
 
-/* Whether the word is the name (not the id) of a session that has ended; says so in the note. */
+/* Whether `word` is the name (not the id) of an ended session; then says so in the note. */
 static bool was_name(struct tool_call *call, const char *word)
 {
     CLEANUP(json_decrefp) json_t *json = NULL;
@@ -308,7 +309,7 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
     int r = word ? call_find(call, word, false, &call->session, err) : -ENOENT;
 
     if (r < 0 && word && str_starts(word, "s_"))
-        return r; /* an id: never made up anew */
+        return r; /* an id: no session is created for it */
     if (r < 0 && word && !str_equal(err->code, ERROR_SESSION_NOT_FOUND) &&
         !(str_equal(err->code, ERROR_SESSION_ENDED) && was_name(call, word)))
         return r;
@@ -335,9 +336,9 @@ bool call_session(struct tool_call *call)
     return false;
 }
 
-/* ---- the way in ---- */
+/* ---- the start of a call ---- */
 
-/* The parameters out of an envelope, or the object itself; false: the problem is told. */
+/* The parameters out of an envelope, or the object itself; false: `problem` is set. */
 static bool open_envelope(struct tool_call *call, struct schema_problem *problem)
 {
     json_t *parameters = json_object_get(call->input, "parameters");
@@ -444,5 +445,5 @@ void tool_cancel(struct tool_call *call)
 
 struct execution *tool_call_execution(const struct tool_call *call)
 {
-    return call->await.execution; /* good only while it is awaited */
+    return call->await.execution; /* valid only while it is awaited */
 }

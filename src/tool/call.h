@@ -1,7 +1,8 @@
 /*
- * call.h - tool calls as the broker runs them: started, answered once, cancelled when nobody waits.
+ * call.h - tool calls as the broker runs them: each is started, gets one reply, and is cancelled
+ * when its client leaves.
  *
- * A call is never broken: what is wrong with it, or with the session, is a reply of the kind
+ * A call always ends with a reply: an error of the call or of the session is a reply of the kind
  * TOOL_REPLY_FAILED. One thread, never blocks. Called by api/.
  *
  * Runs in: broker, commands
@@ -21,31 +22,36 @@ struct tools;
 
 #define TOOL_TRACE_MAX (4 * KIB) /* bytes of a reasoning trace that are kept */
 
-/* What the calls of one engine share: who writes which file now. NULL: no memory. */
+/* The state that calls of one broker share: which call writes which file. NULL: no memory. */
 struct tools *tools_new(struct session_manager *manager, struct reactor *reactor);
 void tools_free(struct tools *tools); /* after every call has ended; NULL is fine */
 
 /*
- * Starts a call of `caller` (copied; what it makes is its tenant's, and nothing else is there for
- * it) with an object: bare parameters, or the envelope. `session` is the id or name that counts
- * when the parameters name none; NULL: none (a session is made where a tool needs one). A name that
- * nobody has makes a session of that name.
+ * Starts a call of `caller` (copied; it creates and sees only objects of its own tenant) with an
+ * object: bare parameters, or the envelope. `session` is the id or name to use if the parameters
+ * name none; NULL: none (a session is created if the tool needs one). An unknown name creates a
+ * session of that name.
  *
- * done() comes exactly once unless the call is cancelled, perhaps from inside tool_start(), and
- * *ret is then NULL. The reply is borrowed until done() returns; NULL: no memory for it.
+ * done() is called exactly once unless the call is cancelled, perhaps before tool_start() returns,
+ * and *ret is then NULL. The reply is borrowed until done() returns; NULL: no memory for it.
  */
 void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
                 json_t *input, const char *session,
                 void (*done)(void *ctx, const struct tool_reply *reply), void *ctx,
                 struct tool_call **ret);
 
-/* Nobody waits any more: what only this call was waiting for is killed; done() does not come. */
+/*
+ * The client has left: an execution that only this call was waiting for is killed; done() is not
+ * called.
+ */
 void tool_cancel(struct tool_call *call); /* NULL is fine */
 
-/* What it waits for, to look at its output; NULL: nothing that runs in a session. */
+/* The execution that it waits for, to read its output; NULL: none in a session. */
 struct execution *tool_call_execution(const struct tool_call *call);
 
-/* The id of a session that it made and that has no name: only its reply tells. NULL: none. */
+/*
+ * The id of a session without a name that this call created, known only from its reply. NULL: none.
+ */
 const char *tool_call_made(const struct tool_call *call);
 
 #endif

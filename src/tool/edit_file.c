@@ -1,6 +1,6 @@
 /*
- * edit_file.c - the tool sandbox_edit_file {file_path, old_string, new_string}: exactly one
- * occurrence replaced, on bytes, the file whole or as before.
+ * edit_file.c - the tool sandbox_edit_file {file_path, old_string, new_string}: replaces exactly
+ * one occurrence, compared as bytes; the file is replaced atomically.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void edited(struct tool_call *call, const struct error *err)
     call_reply_file(call, "File edited successfully. Re-run with sandbox_exec.");
 }
 
-/* The file with `length` bytes at `at` replaced; the old content is gone from memory then. */
+/* Replaces `length` bytes at `at`; afterwards the old content is no longer in memory. */
 static int splice(struct tool_call *call, size_t at, size_t length, json_t *instead)
 {
     struct buf file = BUF_INIT(call->file.maximum);

@@ -6,7 +6,7 @@
 #include "model/text.h"
 #include "tool/tool_private.h"
 
-/* Those of one kind, at most LIMIT_TOOL_OUTPUTS of them. */
+/* Adds the outputs of one kind, at most LIMIT_TOOL_OUTPUTS of them. */
 static int add(json_t *array, struct session *session, const struct execution_outcome *outcome,
                bool is_saved)
 {
@@ -96,7 +96,7 @@ void sandbox_exec_start(struct tool_call *call)
         if (argv)
             error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'command[0]' is empty: name a program");
         else
-            error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            error_memory(&err);
         call_fail(call, &err, NULL);
         return;
     }

@@ -1,4 +1,5 @@
-/* file.c - a whole file of the session's box, read or written by a tool call; see tool_private.h.
+/*
+ * file.c - reads or writes a whole file in the session's box for a tool call; see tool_private.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -51,11 +52,11 @@ static void feed(void *ctx)
                                   call->data_length - call->data_at);
 
         if (taken <= 0)
-            return; /* more() or done() comes */
+            return; /* more() or done() follows */
         call->data_at += (size_t)taken;
     }
     if (call->op && call->is_put) {
-        call->is_put = false; /* the end is said once */
+        call->is_put = false; /* the end is sent once */
         box_put_end(call->box, call->op);
     }
 }
@@ -70,7 +71,7 @@ static void put_in_box(struct tool_call *call, struct box *box)
     static const struct put_events events = {.done = on_put_done, .more = feed};
     struct error err = {0};
 
-    /* Mode 0 keeps mode and owner of what is replaced. */
+    /* Mode 0 keeps mode and owner of the replaced file. */
     if (box_put(box, &(struct put_spec){.path = call->path}, &events, call, &call->op, &err) < 0) {
         call->op = 0;
         finish(call, &err);

@@ -1,9 +1,8 @@
 /*
- * file_lock.c - who may change a file of a session now: two calls on one file come one after the
- * other.
+ * file_lock.c - serialises tool calls that change the same file of a session.
  *
- * An edit reads, changes and writes; another one in between would be lost. What the guest itself
- * does meanwhile is its own affair.
+ * An edit reads, changes and writes; another edit in between would be lost. Changes by the guest
+ * itself are not synchronised.
  */
 #include "base/str.h"
 #include "tool/tool_private.h"
@@ -28,7 +27,7 @@ void call_lock_file(struct tool_call *call, void (*on_file_locked)(struct tool_c
         on_file_locked(call);
 }
 
-/* The first of those that want the file. */
+/* The first of the calls that want the file. */
 static struct tool_call *holder(const struct tool_call *call)
 {
     struct tool_call *at = call->tools->file_locks;

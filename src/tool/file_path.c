@@ -1,4 +1,4 @@
-/* file_path.c - names of files in a box, as text; see file_path.h. */
+/* file_path.c - checks paths of files in a box, as text; see file_path.h. */
 #include "tool/file_path.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ int file_path_for_tool(const char *path, size_t length, char ret[LIMIT_PATH_BYTE
 {
     int r = file_path_normalise(path, length, ret, err);
 
-    /* The exact words are promised for every place that is not allowed, relative ones too. */
+    /* This exact text is promised for every path that is not allowed, relative ones too. */
     if (r == -EINVAL && length > 0 && path[0] != '/' && !memchr(path, 0, length))
         return error_set(err, -EINVAL, ERROR_PATH_INVALID, FILE_PATH_TOOL_ERROR);
     if (r < 0)
@@ -77,7 +77,7 @@ int file_path_for_rest(const char *path, size_t length, char ret[LIMIT_PATH_BYTE
                              "the path has to be below /tmp, /workspace or /home/user");
 }
 
-/* What the numbers of the box's kernel mean; the path stands between the two texts. */
+/* Texts for errno values of file operations; the path is put between the two parts. */
 static const struct {
     int num;
     const char *code;
@@ -108,7 +108,7 @@ void file_error(const struct error *from, const char *path, struct error *ret)
     int number = -from->num;
     char shown[200];
 
-    /* Only what the box's kernel said is translated; the engine's own words stay. */
+    /* Only errno values from the box are translated; errors of the engine keep their text. */
     if (from->code && !str_equal(from->code, ERROR_ENGINE) &&
         !str_equal(from->code, ERROR_BAD_INPUT)) {
         *ret = *from;

@@ -1,7 +1,7 @@
 /*
- * file_path.h - names of files in a box: which may be given, and what the box's errors mean. Pure.
+ * file_path.h - paths of files in a box: which are allowed, and texts for the box's errors. Pure.
  *
- * Only text is looked at; the box's kernel resolves what comes through. Called by tool/ and api/.
+ * Only the text is checked; the box's kernel resolves the path. Called by tool/ and api/.
  *
  * Runs in: broker, commands
  */
@@ -20,11 +20,11 @@
 int file_path_normalise(const char *path, size_t length, char ret[LIMIT_PATH_BYTES + 1],
                         struct error *err);
 
-/* The same, and it has to be below /tmp/ or /workspace/: what tools may write. */
+/* The same, and the path must be below /tmp/ or /workspace/: what tools may write. */
 int file_path_for_tool(const char *path, size_t length, char ret[LIMIT_PATH_BYTES + 1],
                        struct error *err);
 
-/* The same, and it has to be /tmp, /workspace or /home/user, or below: what REST may name. */
+/* The same, and the path must be /tmp, /workspace or /home/user, or below: what REST may name. */
 int file_path_for_rest(const char *path, size_t length, char ret[LIMIT_PATH_BYTES + 1],
                        struct error *err);
 
@@ -36,7 +36,7 @@ int file_path_for_rest(const char *path, size_t length, char ret[LIMIT_PATH_BYTE
  */
 void file_error(const struct error *from, const char *path, struct error *ret);
 
-/* How often `what` occurs in the bytes, not overlapping; *ret_first is where the first begins. */
+/* How often `what` occurs in the bytes, not overlapping; *ret_first is the offset of the first. */
 size_t bytes_count(const void *data, size_t length, const void *what, size_t what_length,
                    size_t *ret_first);
 

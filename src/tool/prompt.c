@@ -1,4 +1,6 @@
-/* prompt.c - what a model is told about the tools, with the limits in force; see prompt.h. */
+/*
+ * prompt.c - the text that explains the tools to a model, with the configured limits; see prompt.h.
+ */
 #include "tool/prompt.h"
 
 #include "base/limits.h"

@@ -89,7 +89,10 @@ static json_t *running(const struct tool_reply *reply)
                      reply->result.err.is_truncated, "hint", reply->hint);
 }
 
-/* What was fetched, or stays and is only listed; or else what was passed over, with the reason. */
+/*
+ * Outputs that were fetched or are only listed; or (is_skipped) those that were skipped, with the
+ * reason.
+ */
 static json_t *choose(json_t *outputs, bool is_skipped)
 {
     json_t *chosen = json_array(), *one;

@@ -1,7 +1,7 @@
 /*
- * reply.h - what a tool call gave, as a struct that each door renders once in its own shape.
+ * reply.h - the result of a tool call, as a struct that each door renders once in its own shape.
  *
- * A handler fills it (call.h), done() borrows it to a door. REST and the command line show
+ * A handler fills it (call.h), done() lends it to a door. REST and the command line show
  * tool_reply_json(); MCP writes text and content blocks from the members. Members that a kind does
  * not have are zero. JSON values (outputs, cell) are references that the reply owns; they are never
  * text. One thread.
@@ -24,43 +24,43 @@ enum tool_reply_kind {
     TOOL_REPLY_STARTED, /* {success, execution_id, running}: a command in the background */
     TOOL_REPLY_RUNNING, /* {running, stdout, stderr}: it has not ended; `result` so far */
     TOOL_REPLY_COMMAND, /* sandbox_exec's reply: `result` and the outputs of a command */
-    TOOL_REPLY_RESULT,  /* the one result of docs/result.md, of a cell with its values */
-    TOOL_REPLY_TEXT,    /* run_python_code's: `text` and a few facts of `result` */
+    TOOL_REPLY_RESULT,  /* the result of docs/result.md; of a cell with its values */
+    TOOL_REPLY_TEXT,    /* run_python_code's: `text` and some members of `result` */
 };
 
 struct tool_reply {
     enum tool_reply_kind kind;
-    char execution_id[80]; /* of what ran; empty: nothing ran */
+    char execution_id[80]; /* of the program that ran; empty: none ran */
     char session_id[ID_MAX];
     char session_note[200]; /* about the session; empty: none */
     char hint[256];         /* what to do next; empty: none */
 
     /* FAILED */
     struct error error;
-    char field[160], nearest[64]; /* the parameter that is wrong; one that was perhaps meant */
-    unsigned retry_s;             /* 0: not said */
+    char field[160], nearest[64]; /* the wrong parameter; a known name that is similar */
+    unsigned retry_s;             /* 0: unknown */
 
     /* FILE */
     const char *file_path; /* borrowed from the call */
     uint64_t bytes_written;
 
     /* RUNNING, COMMAND, RESULT, TEXT */
-    bool has_result; /* `result` was inited */
+    bool has_result; /* `result` is initialised */
     struct result result;
-    json_t *outputs;          /* array, COMMAND: new or changed outputs as docs/rest.md has them */
+    json_t *outputs;          /* array, COMMAND: new or changed outputs as in docs/rest.md */
     json_t *cell, *cell_meta; /* RESULT of a cell: execution_cell_json(), _meta(); NULL: none */
-    const char *state;        /* static: whether variables are kept; NULL: not said */
+    const char *state;        /* static: whether variables are kept; NULL: unknown */
     json_t *note;             /* string about a missing module; NULL: none */
     struct buf text;          /* TEXT */
 };
 
-/* The error code of a call that failed, for the audit log; NULL: it went well. */
+/* The error code of a failed call, for the audit log; NULL: it succeeded. */
 const char *tool_reply_error(const struct tool_reply *reply);
-bool tool_reply_has_exit(const struct tool_reply *reply); /* result.exit_code counts */
+bool tool_reply_has_exit(const struct tool_reply *reply); /* result.exit_code is valid */
 
-/* As docs/rest.md has it; a new reference, or NULL: no memory. */
+/* As in docs/rest.md; a new reference, or NULL: no memory. */
 json_t *tool_reply_json(const struct tool_reply *reply);
 
-void tool_reply_free(struct tool_reply *reply); /* twice is fine */
+void tool_reply_free(struct tool_reply *reply); /* may be called twice */
 
 #endif

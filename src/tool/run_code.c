@@ -2,8 +2,8 @@
  * run_code.c - the tools run_code {code, language, context, timeout} and run_python_code {code,
  * timeout} in the broker.
  *
- * Without a session a run has a box of its own (session_manager_run). With one it is a cell:
- * variables stay for the next.
+ * Without a session the code runs in a new box (session_manager_run). In a session it is a cell,
+ * and variables stay for the next call.
  */
 #include <errno.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int check_code(const struct tool_call *call, struct error *err)
     return 0;
 }
 
-/* The call has this result, and what was done about a missing module is for the agent too. */
+/* Sets the result of the call, with a note for the agent about a missing module. */
 static void take_result(struct tool_call *call, struct result *result)
 {
     struct tool_reply *reply = &call->reply;
@@ -59,7 +59,7 @@ static void take_result(struct tool_call *call, struct result *result)
     *result = (struct result){0}; /* its owner may free it */
 }
 
-/* ---- in a box of its own ---- */
+/* ---- without a session: a new box ---- */
 
 static void on_run(void *ctx, struct result *result)
 {
@@ -155,7 +155,7 @@ static void start_in_session(struct tool_call *call)
         .keeper = code,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
-        .timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u), /* 0 would mean: for ever */
+        .timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u), /* 0 would mean no timeout */
     };
     struct execution *execution;
     struct error err = {0};
@@ -170,7 +170,7 @@ static void start_in_session(struct tool_call *call)
         call_await(call, execution, UINT64_MAX, on_ran);
 }
 
-/* What can be refused before a session is made for it. */
+/* Checks that can refuse the call before a session is created for it. */
 static int check_interpreter(const struct tool_call *call, struct error *err)
 {
     const struct session_language *language =

@@ -1,9 +1,9 @@
 /*
- * run_python_code.c - the tool run_python_code {code, timeout}: a fresh box, and a compact text.
+ * run_python_code.c - the tool run_python_code {code, timeout}: runs code in a new box and replies
+ * with a compact text.
  *
- * The reply is for a model: on success what was printed and nothing else; otherwise one line that
- * says what went wrong, one that says what to do, then what was printed before and the whole
- * traceback.
+ * The reply is for a model: on success only the program's output; otherwise one line with the
+ * error, one line with advice, then the output before the error and the whole traceback.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -17,7 +17,7 @@
 
 #define HEADLINE_MAX 300
 
-/* What an agent can do about an error of the engine. */
+/* Advice for an agent about an error of the engine. */
 static const char *advice(const char *code)
 {
     static const struct {
@@ -43,15 +43,15 @@ static const char *advice(const char *code)
     return "Call again; if it stays, tell the user to run 'bailey doctor'.";
 }
 
-/* Where the line at `at` ends. */
+/* The end of the line at `at`. */
 static const char *line_end(const char *at)
 {
     return at + strcspn(at, "\n");
 }
 
 /*
- * The line that names the exception: the first one that is not indented behind the last "Traceback"
- * or, for a syntax error, which has none, behind the first "  File". NULL: no exception is there.
+ * The line that names the exception: the first line without indentation after the last "Traceback"
+ * or, for a syntax error, which has none, after the first "  File". NULL: there is no exception.
  */
 static const char *exception_line(const char *text)
 {
@@ -86,7 +86,7 @@ static int failure_headline(const struct result *result, const char *stderr_text
     return buf_printf(reply, "Error: %.*s (exit code %d)\n", (int)length, line, result->exit_code);
 }
 
-/* The lines that say what went wrong and what to do; nothing when all went well. */
+/* The lines with the error and the advice; nothing on success. */
 static int headline(const struct result *result, const char *stderr_text, struct buf *reply)
 {
     char limit[32];
@@ -147,7 +147,7 @@ static int truncation(const struct result *result, struct buf *reply)
                       (unsigned long long)result->limits.output_bytes);
 }
 
-/* What was done about a missing module. */
+/* The note about a missing module. */
 static int install_note(const struct result *result, struct buf *reply)
 {
     const char *note = json_string_value(json_object_get(result->install, "install_note"));
@@ -204,7 +204,7 @@ static int read_timeout(json_t *value, const struct config *config, uint64_t *re
     *ret_ms = config->limits.timeout_ms;
     if (!value)
         return 0;
-    /* Written so that NaN is refused too. */
+    /* Written so that NaN is refused, too. */
     if (!(seconds * 1000.0 >= 1.0 && seconds * 1000.0 <= (double)LIMIT_TIMEOUT_MS)) {
         int failed =
             buf_printf(reply,
@@ -250,7 +250,8 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
 {
     static const char *const no_arguments[] = {NULL};
     json_t *code = json_object_get(parameters, "code");
-    struct config config = *context->config; /* borrowed but for the one number that may change */
+    struct config config =
+        *context->config; /* borrowed, except for the one number that may change */
     struct oneshot_extra extra = {0};
     struct result result;
     int answer = check_code(code, &config, reply);

@@ -1,4 +1,4 @@
-/* schema.c - JSON from outside against a schema of ours; see schema.h. */
+/* schema.c - checks JSON input against a schema; see schema.h. */
 #include "tool/schema.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/str.h"
 
 #define NAMES_MAX 64
-#define SHOWN_MAX 60 /* bytes of a name of theirs that an error repeats */
+#define SHOWN_MAX 60 /* bytes of a name from the input that an error repeats */
 
 static const char *const type_words[] = {
     [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
@@ -48,7 +48,7 @@ json_t *json_read(const char *text, size_t length, struct schema_problem *proble
     json_t *json;
 
     *problem = (struct schema_problem){0};
-    /* Jansson's own limit is 2048 levels of recursion; looking first also keeps its tree small. */
+    /* Jansson's own limit is 2048 levels of recursion; checking first also keeps its tree small. */
     if (json_is_too_deep(text, length)) {
         problem->line = problem->column = 1;
         error_set(&problem->err, -EINVAL, ERROR_BAD_JSON, "the JSON nests deeper than %d levels",
@@ -74,7 +74,7 @@ struct schema {
 
 struct checker {
     struct schema_problem *problem;
-    struct buf field; /* where we are */
+    struct buf field; /* path of the value that is being checked */
 };
 
 __attribute__((format(printf, 3, 4))) static bool wrong(struct checker *checker, const char *code,
@@ -148,7 +148,7 @@ static bool check_number(struct checker *checker, json_t *schema, json_t *value)
     double number = json_number_value(value);
     bool fits = true;
 
-    /* Written so that what is no number is refused too. */
+    /* Written so that NaN is refused, too. */
     fits &= !low || number >= json_number_value(low);
     fits &= !above || number > json_number_value(above);
     fits &= !high || number <= json_number_value(high);
@@ -201,7 +201,7 @@ static bool check_enum(struct checker *checker, json_t *allowed, json_t *value)
 
 static bool check(struct checker *checker, json_t *schema, json_t *value);
 
-/* Checks a member or element with its name added to where we are. */
+/* Checks a member or element, with its name added to the path. */
 static bool check_below(struct checker *checker, json_t *schema, json_t *value, const char *name,
                         size_t index)
 {

@@ -1,10 +1,10 @@
 /*
  * schema.h - JSON from outside: read with a limit on its depth, and checked against a JSON Schema.
  *
- * Pure; the input is hostile, the schemas are ours. Known words: type, properties, required,
- * additionalProperties, items, minItems, maxItems, minLength, minimum, maximum, exclusiveMinimum,
- * enum, contentMediaType (text that may hold a NUL: every other string may not). Called by tool/
- * and api/.
+ * Pure; the input is hostile, the schemas are our own. Supported keywords: type, properties,
+ * required, additionalProperties, items, minItems, maxItems, minLength, minimum, maximum,
+ * exclusiveMinimum, enum, contentMediaType (text that may hold a NUL: every other string may not).
+ * Called by tool/ and api/.
  *
  * Runs in: broker, commands
  */
@@ -23,18 +23,18 @@ typedef struct json_t json_t;
 /* What is wrong: err has code (bad_json, bad_input, unknown_parameter), number and text. */
 struct schema_problem {
     struct error err;
-    char field[160];  /* "argv[2]", "pty.rows"; empty: the whole */
-    char nearest[64]; /* of an unknown member; empty: none is near */
-    int line, column; /* of bad JSON; 0: it was JSON */
+    char field[160];  /* "argv[2]", "pty.rows"; empty: the whole value */
+    char nearest[64]; /* a known name similar to the unknown member; empty: none */
+    int line, column; /* of invalid JSON; 0: it was valid */
 };
 
-/* Whether brackets nest deeper than SCHEMA_DEPTH; a look at the text before it is parsed. */
+/* Whether brackets nest deeper than SCHEMA_DEPTH; scans the text before it is parsed. */
 bool json_is_too_deep(const char *text, size_t length);
 
 /* Any JSON value; duplicate members refused. New reference, or NULL and the problem. */
 json_t *json_read(const char *text, size_t length, struct schema_problem *problem);
 
-/* A schema that was read from its text, once: rows are compiled when their door or tool starts. */
+/* A compiled schema: rows are compiled once, when their door or tool starts. */
 struct schema;
 int schema_compile(const char *text, struct schema **ret); /* -EINVAL: not JSON, or no memory */
 void schema_free(struct schema *schema);                   /* NULL is fine */
@@ -42,9 +42,9 @@ static inline void schema_freep(struct schema **schema)
 {
     schema_free(*schema);
 }
-const char *schema_type(const struct schema *schema); /* "integer"; NULL: none, or one of several */
+const char *schema_type(const struct schema *schema); /* "integer"; NULL: none, or several types */
 
-/* Whether `value` is what the schema says; otherwise the first problem. */
+/* Whether `value` matches the schema; otherwise sets the first problem. */
 bool schema_check(const struct schema *schema, json_t *value, struct schema_problem *problem);
 
 #endif

@@ -1,9 +1,12 @@
 /*
- * table.c - the tools as rows: what they are called, what they take, what a client may assume.
+ * table.c - the table of tools: name, parameters, and what a client may assume.
  *
  * Only data: the static program, the broker, the MCP door and the documents read the same rows.
- * Schemas use the words that schema.c knows. "contentMediaType" marks text that may hold a NUL.
+ * Schemas use the keywords that schema.c supports. "contentMediaType" marks text that may contain a
+ * NUL.
  */
+#include <jansson.h>
+
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tool/tool.h"
@@ -94,8 +97,8 @@ const struct tool_row tool_table[] = {
             "Waits for a command that sandbox_exec started in the background. Returns the reply of "
             "sandbox_exec if it has ended, else running:true with the output so far.",
         .schema =
-            OBJECT("\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"as "
-                   "sandbox_exec gave it\"},"
+            OBJECT("\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"from "
+                   "sandbox_exec's reply\"},"
                    "\"timeout\":{\"type\":\"number\",\"minimum\":0,\"maximum\":300,\"default\":45,"
                    "\"description\":\"seconds to wait\"}," SESSION,
                    "\"execution_id\""),
@@ -162,4 +165,14 @@ const char *tool_nearest(const char *name)
     for (size_t i = 0; i < tool_count; i++)
         names[i] = tool_table[i].name;
     return str_nearest(name, names);
+}
+
+json_t *tool_row_json(const struct tool_row *row)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:{s:b, s:b, s:b, s:b}}", "name", row->name,
+                     "title", row->title, "category", row->category, "description",
+                     row->description, "parameters", json_loads(row->schema, 0, NULL),
+                     "annotations", "readOnlyHint", row->is_read_only, "destructiveHint",
+                     row->is_destructive, "idempotentHint", row->is_idempotent, "openWorldHint",
+                     row->is_open_world);
 }

@@ -1,6 +1,6 @@
 /*
- * tool.c - a call without a daemon: JSON, envelope and names, then the run itself. The rows are in
- * table.c.
+ * tool.c - a tool call without a daemon: parses JSON and the envelope, checks names, runs the tool.
+ * The rows are in table.c.
  */
 #include "tool/tool.h"
 
@@ -29,7 +29,7 @@ static void member_names(json_t *object, const char *names[WORDS_MAX + 1])
     names[count] = NULL;
 }
 
-/* Replies about a member that nobody knows. */
+/* Replies about an unknown member. */
 static int unknown_member(const char *what, const char *name, json_t *known, struct buf *reply)
 {
     const char *names[WORDS_MAX + 1];
@@ -47,7 +47,7 @@ static int unknown_member(const char *what, const char *name, json_t *known, str
     return failed | buf_append_text(reply, ".\n");
 }
 
-/* Whether `parameters` has what the schema asks for; otherwise a reply is written. */
+/* Whether `parameters` matches the schema; otherwise a reply is written. */
 static bool fits_schema(const struct tool_row *tool, json_t *parameters, struct buf *reply,
                         int *failed)
 {

@@ -1,9 +1,10 @@
 /*
- * tool.h - the verbs an agent calls: a row each with its schema. Shared by both programs.
+ * tool.h - the tools an agent calls: one row each, with its schema. Shared by both programs.
  *
- * A tool never fails as a tool: what is wrong with the call is a reply that says so and what to do.
- * The broker runs all of them (call.h, never blocks). The static program runs run_python_code by
- * itself, without a daemon: tool_call() here, which blocks for the run. Called by cli/ and api/.
+ * A tool never fails without a reply: an error of the call is a reply that names the error and what
+ * to do. The broker runs all of them (call.h, never blocks). The static program runs
+ * run_python_code by itself, without a daemon: tool_call() here, which blocks for the run. Called
+ * by cli/ and api/.
  *
  * Runs in: broker, commands
  */
@@ -20,9 +21,11 @@
 
 typedef struct json_t json_t;
 
-#define TOOL_INPUT_MAX (6 * LIMIT_CODE_BYTES + 64 * KIB) /* every byte of the code as \u00XX */
-#define TOOL_REPLY_MAX (6 * LIMIT_OUTPUT_MAX + 64 * KIB) /* both streams, every byte as U+FFFD */
-#define TOOL_MAX 32                                      /* rows, for lists on the stack */
+/* Every byte of the code escaped as \u00XX */
+#define TOOL_INPUT_MAX (6 * LIMIT_CODE_BYTES + 64 * KIB)
+/* Both streams, every byte replaced by U+FFFD */
+#define TOOL_REPLY_MAX (6 * LIMIT_OUTPUT_MAX + 64 * KIB)
+#define TOOL_MAX 32 /* rows, for lists on the stack */
 
 enum tool_id {
     TOOL_SANDBOX_EXEC,
@@ -43,34 +46,37 @@ struct tool_row {
     const char *schema; /* JSON Schema of the parameters, as text */
     /* MCP's annotations: readOnlyHint, destructiveHint, ... */
     bool is_read_only, is_destructive, is_idempotent, is_open_world;
-    bool needs_session;  /* a conversation's call without `session` works in its own session */
-    bool is_core;        /* MCP clients that load tools late are asked to load this one at once */
+    bool needs_session;  /* a call of a conversation without `session` uses the conversation's own
+                            session */
+    bool is_core;        /* MCP clients that load tools lazily are asked to load this one at once */
     bool is_alone;       /* tool_call() can run it, without a daemon */
-    bool is_found_again; /* it starts a command, which a client that was cut off finds again */
+    bool is_found_again; /* it starts a command, which a client finds again after its connection was
+                            lost */
     unsigned default_timeout_s; /* 0: none, or SANDBOX_TIMEOUT_SEC */
-    unsigned mcp_timeout_s;     /* the default over MCP, whose clients give up at 60; 0: the same */
+    unsigned
+        mcp_timeout_s; /* the default over MCP, whose clients give up after 60 s; 0: the same */
 };
 extern const struct tool_row tool_table[];
 extern const size_t tool_count;
 
-const struct tool_row *tool_find(const char *name); /* NULL when unknown */
+const struct tool_row *tool_find(const char *name); /* NULL: unknown tool */
 const struct tool_row *tool_of(enum tool_id id);
-const char *tool_nearest(const char *name); /* for "did you mean"; NULL: none is near */
+const char *tool_nearest(const char *name); /* for "did you mean"; NULL: no similar name */
 
 /* {name,title,category,description,parameters,annotations}; new reference or NULL. */
 json_t *tool_row_json(const struct tool_row *row);
 
 struct tool_context {
     const struct config *config;
-    int cancel_fd;               /* readable: the caller wants the run to end; -1: never */
+    int cancel_fd;               /* readable: the caller cancels the run; -1: never */
     const char *state;           /* the state folder, for templates; NULL: none */
-    const char *engine, *warden; /* as struct oneshot's */
+    const char *engine, *warden; /* as in struct oneshot */
 };
 
 /*
  * Calls a tool with JSON text: bare parameters, or the envelope {"tool", "parameters",
- * "reasoning_trace"}. 0 with a reply, or -ENOMEM when not even that could be had. A tool that needs
- * a daemon answers that it does.
+ * "reasoning_trace"}. Returns 0 with a reply, or -ENOMEM without one. A tool that needs a daemon
+ * replies with that error.
  */
 int tool_call(const struct tool_row *tool, const char *json, size_t length,
               const struct tool_context *context, struct buf *reply);

@@ -1,11 +1,10 @@
 /*
- * tool_private.h - a tool call under way, shared by the handlers of tool/ and nobody else.
+ * tool_private.h - the state of a tool call under way, for the handlers in tool/ only.
  *
- * Theory of operation. A call has at most one thing pending at a time, each with a member here:
- * the box, its turn at a file, a file operation, an execution that is awaited, a one-shot run.
- * call_release() gives up whatever is pending, so that an end and
- * a cancel are the same code. A handler ends with call_reply() or call_fail(), after which the call
- * is gone.
+ * Theory of operation. A call has at most one pending operation at a time, each with a member here:
+ * the box, the lock of a file, a file operation, an execution that is awaited, a one-shot run.
+ * call_release() cancels the pending operation, so that an end and a cancel are the same code. A
+ * handler ends with call_reply() or call_fail(), after which the call is freed.
  *
  * Runs in: broker, commands
  */
@@ -24,26 +23,26 @@
 struct tools {
     struct session_manager *manager;
     struct reactor *reactor;
-    struct schema *schemas[TOOL_MAX]; /* of the rows of tool_table, in their order */
+    struct schema *schemas[TOOL_MAX]; /* in the order of the rows of tool_table */
     struct schema *envelope;
-    struct tool_call *file_locks; /* those that use a file or wait for it, in order */
+    struct tool_call *file_locks; /* calls that use a file or wait for it, in order */
 };
 
 struct tool_call {
     struct tools *tools;
     const struct tool_row *row;
-    json_t *input;      /* what came; holds the parameters */
+    json_t *input;      /* the input; owns the parameters */
     json_t *parameters; /* borrowed from input */
-    char *trace;        /* of reasoning, cut; NULL: none */
-    const char *word;   /* the session's, as asked for; NULL: none */
+    char *trace;        /* reasoning trace, cut to TOOL_TRACE_MAX; NULL: none */
+    const char *word;   /* id or name of the session, as given; NULL: none */
     struct session *session;
-    bool has_made;        /* that session, and without a name */
-    struct caller caller; /* who asked, for the audit log */
+    bool has_made;        /* this call created the session, without a name */
+    struct caller caller; /* for the audit log */
     uint64_t started_ms;
     void (*done)(void *ctx, const struct tool_reply *reply);
     void *ctx;
 
-    bool is_starting; /* inside tool_start(): an end is kept for its return */
+    bool is_starting; /* inside tool_start(): a reply is delivered when it returns */
     bool has_ended;
     struct tool_reply reply; /* filled by the handler */
 
@@ -56,12 +55,12 @@ struct tool_call {
     bool wants_file_lock;
     void (*on_file_locked)(struct tool_call *call);
     char path[LIMIT_PATH_BYTES + 1];
-    struct box *box; /* of the operation below */
+    struct box *box; /* used by the operation below */
     uint32_t op;     /* 0: none */
     bool is_put;
-    const char *data; /* to be written; belongs to the parameters or to `file` */
+    const char *data; /* bytes to write; owned by the parameters or by `file` */
     size_t data_length, data_at;
-    struct buf file; /* what was read, or is written instead */
+    struct buf file; /* bytes that were read, or are written instead */
     bool is_too_large;
     void (*file_done)(struct tool_call *call, const struct error *err);
 
@@ -72,7 +71,7 @@ struct tool_call {
     struct run *run;
 };
 
-/* One file each. What can be refused is refused before a session is made for it. */
+/* One file each. Errors of the call are found before a session is created for it. */
 void sandbox_exec_start(struct tool_call *call);
 void sandbox_wait_start(struct tool_call *call);
 void sandbox_write_file_start(struct tool_call *call);
@@ -80,23 +79,25 @@ void sandbox_edit_file_start(struct tool_call *call);
 void run_code_start(struct tool_call *call);
 void run_python_code_start(struct tool_call *call);
 
-/* call.c: the ends. call_reply() hands on call->reply. */
+/* call.c: the ends. call_reply() delivers call->reply. */
 void call_reply(struct tool_call *call);
 void call_fail(struct tool_call *call, const struct error *err, const char *hint);
 void call_fail_memory(struct tool_call *call);
-const char *call_hint(const char *code); /* what can be done about an error */
+const char *call_hint(const char *code); /* advice about an error */
 void call_set_hint(struct tool_reply *reply, const char *hint);
 void call_take_result(struct tool_call *call, struct execution_outcome *outcome);
 void call_release(struct tool_call *call);
-/* A session of who calls; the owner may name anybody's by its id. */
+/*
+ * Finds a session of the caller's tenant; the local caller may name any tenant's session by its id.
+ */
 int call_find(const struct tool_call *call, const char *word, bool with_ended, struct session **ret,
               struct error *err);
-bool call_session(struct tool_call *call); /* found or made; false: the call has failed */
-void call_use(struct tool_call *call, struct session *session);         /* it works in this one */
+bool call_session(struct tool_call *call); /* finds or creates it; false: the call has failed */
+void call_use(struct tool_call *call, struct session *session); /* sets the session of the call */
 json_t *call_parameter(const struct tool_call *call, const char *name); /* NULL: not given */
 uint64_t call_timeout_ms(const struct tool_call *call, uint64_t fallback_ms);
 
-/* file_lock.c: two calls on one file come one after the other. */
+/* file_lock.c: serialises calls on one file. */
 void call_lock_file(struct tool_call *call, void (*on_file_locked)(struct tool_call *call));
 void call_unlock_file(struct tool_call *call);
 
@@ -105,7 +106,7 @@ void call_put(struct tool_call *call, const char *data, size_t length,
               void (*done)(struct tool_call *call, const struct error *err));
 void call_get(struct tool_call *call,
               void (*done)(struct tool_call *call, const struct error *err));
-/* The file was written: told on the bus, and replied. */
+/* The file was written: announces it on the bus and replies. */
 void call_reply_file(struct tool_call *call, const char *hint);
 
 /* call.c: execution_await() for this call, with the outputs. */

@@ -1,5 +1,7 @@
-/* wait.c - the tool sandbox_wait {execution_id, timeout}: a background command's end, or how far it
- * is. */
+/*
+ * wait.c - the tool sandbox_wait {execution_id, timeout}: waits for a background command, and
+ * returns its result or its output so far.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +22,9 @@ static void waited(struct tool_call *call, struct execution_outcome *outcome)
     call_reply(call);
 }
 
-/* A call that speaks for one session gets nothing of another, whatever ids it has heard of. */
+/*
+ * A call for one session learns nothing about executions of another session, even with their ids.
+ */
 static int stay_inside(struct tool_call *call, const char *id, struct error *err)
 {
     struct session *own = NULL;
@@ -46,8 +50,9 @@ void sandbox_wait_start(struct tool_call *call)
     int r;
 
     if (!session)
-        r = error_set(&err, -ENOENT, ERROR_EXECUTION_NOT_FOUND,
-                      "'execution_id' has to be as sandbox_exec gave it: session, dot, number");
+        r = error_set(
+            &err, -ENOENT, ERROR_EXECUTION_NOT_FOUND,
+            "'execution_id' has to be the id that sandbox_exec returned: session, dot, number");
     else
         r = call_find(call, session, true, &call->session, &err);
     if (r == 0)

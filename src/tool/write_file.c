@@ -1,4 +1,6 @@
-/* write_file.c - the tool sandbox_write_file {file_path, content}: a text file, whole or not. */
+/*
+ * write_file.c - the tool sandbox_write_file {file_path, content}: writes a text file atomically.
+ */
 #include <errno.h>
 
 #include "tool/file_path.h"

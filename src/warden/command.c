@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "sandbox/guest_stage.h"
 #include "warden/kernel.h"
 
@@ -28,7 +29,6 @@ struct command *command_by_id(const struct warden *warden, uint32_t id)
 struct command *command_new(struct warden *warden, uint32_t id, uint32_t flags)
 {
     struct command *command = calloc(1, sizeof(*command));
-    struct command **at = &warden->commands;
 
     if (!command)
         return NULL;
@@ -42,9 +42,7 @@ struct command *command_new(struct warden *warden, uint32_t id, uint32_t flags)
     in_stream_init(&command->in, command);
     for (int i = 0; i < MESSAGE_STREAMS; i++)
         out_stream_init(&command->out[i], command, i);
-    while (*at)
-        at = &(*at)->next;
-    *at = command;
+    LIST_APPEND(warden->commands, command);
     return command;
 }
 
@@ -62,12 +60,7 @@ void command_free(struct command *command)
 {
     struct warden *warden = command->warden;
 
-    for (struct command **at = &warden->commands; *at; at = &(*at)->next) {
-        if (*at == command) {
-            *at = command->next;
-            break;
-        }
-    }
+    LIST_UNLINK(warden->commands, command);
     in_stream_close(&command->in);
     exec_close(command);
     for (int i = 0; i < MESSAGE_STREAMS; i++)

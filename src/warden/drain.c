@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "warden/warden_private.h"
 
 #define READS_PER_TURN 4
@@ -23,13 +24,8 @@ static void drain_free(struct drain *drain)
     struct warden *warden = drain->warden;
     int fd = drain->source.fd;
 
-    for (struct drain **at = &warden->drains; *at; at = &(*at)->next) {
-        if (*at == drain) {
-            *at = drain->next;
-            warden->drain_count--;
-            break;
-        }
-    }
+    LIST_UNLINK(warden->drains, drain);
+    warden->drain_count--;
     loop_remove(&warden->loop, &drain->source);
     close(fd);
     free(drain);

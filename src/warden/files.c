@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "warden/file_op.h"
 
 #define STEPS_PER_TURN 512 /* of all operations together; a step is a system call or three */
@@ -75,12 +76,7 @@ void *file_op_find(struct warden *warden, uint32_t id, const struct file_kind *k
 
 void file_op_free(struct warden *warden, struct file_op *op)
 {
-    for (struct file_op **at = &warden->files; *at; at = &(*at)->next) {
-        if (*at == op) {
-            *at = op->next;
-            break;
-        }
-    }
+    LIST_UNLINK(warden->files, op);
     op->kind->release(warden, op);
     free(op);
 }

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "warden/warden_private.h"
 
 #define WATCH_MS 50
@@ -29,15 +30,12 @@
  */
 static uint64_t folder_bytes(int dir_fd, int depth)
 {
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder = folder_list(dir_fd, ".");
     struct dirent *entry;
     uint64_t total = 0;
 
-    if (!folder) {
-        fd_closep(&fd);
+    if (!folder)
         return HIDDEN_BYTES;
-    }
     while ((entry = readdir(folder))) {
         struct stat status;
         int below;

@@ -7,12 +7,12 @@
  *     program that works with objects 40 % slower.)
  *   - the heap and whatever else is large enough is collapsed to huge pages once;
  *   - of the five mappings of a shared library the constant ones are joined with its code, and its
- *     relocated table with its data: two or three are left. What is a constant in a process whose
- *     code is the guest's own protects nobody else; the walls are not in here.
+ *     relocated table with its data: two or three are left. Read-only pages protect nothing in a
+ *     process that runs the guest's own code; isolation does not depend on them.
  *   - the interpreter's own code, which every kernel runs, is copied to huge pages: a kernel finds
- * it mapped, instead of one fault for every 16 pages of the file. Figures:
- * docs/design/2026-11-15-fork-cost.md. After the fork a kernel takes new memory as every Python
- * does.
+ *     it mapped, instead of one fault for every 16 pages of the file.
+ * Figures: docs/design/2026-11-15-fork-cost.md. After the fork a kernel allocates new memory like
+ * any Python.
  */
 #include "zygote/memory.h"
 
@@ -36,9 +36,9 @@
 
 #define HUGE_PAGE (2 * MIB)
 #define ARENAS_MAX (512 * MIB) /* addresses, not memory */
-#define MAPS_MAX (4 * MIB)     /* of /proc/self/maps */
+#define MAPS_MAX (4 * MIB)     /* largest /proc/self/maps */
 
-/* Python's own, the same in every version from 3.4 on; not in the limited API, so weak. */
+/* Python's own struct, the same in every version from 3.4 on; not in the limited API, so weak. */
 struct arena_allocator {
     void *ctx;
     void *(*alloc)(void *ctx, size_t size);
@@ -48,7 +48,7 @@ extern void PyObject_SetArenaAllocator(struct arena_allocator *allocator) __attr
 extern void PyOS_AfterFork_Child(void);
 
 static struct {
-    char *start, *next, *end; /* from `end` on they are anywhere */
+    char *start, *next, *end; /* after `end` arenas may be anywhere */
 } arenas;
 
 static void *arena_alloc(void *ctx, size_t size)
@@ -133,7 +133,7 @@ static bool parse(const char *line, struct mapping *ret)
     return true;
 }
 
-/* All of them, in order; the caller frees. */
+/* All mappings, in order; the caller frees them. */
 static struct mapping *read_mappings(size_t *ret_count)
 {
     CLEANUP(freep) char *text = malloc(MAPS_MAX);
@@ -161,7 +161,9 @@ static struct mapping *read_mappings(size_t *ret_count)
     return ptr_take(&found);
 }
 
-/* The same file, one behind the other in both: with the same rights they are one. */
+/*
+ * The same file, adjacent in memory and in the file: with equal permissions the kernel merges them.
+ */
 static bool is_continued(const struct mapping *first, const struct mapping *second)
 {
     return first->inode && first->inode == second->inode && first->is_private &&
@@ -203,7 +205,7 @@ static void collapse(const struct mapping *maps, size_t count)
     }
 }
 
-/* Whole huge pages of it; whatever goes wrong, the file is what stays there. */
+/* Copies whole huge pages of it; on any error the file mapping stays. */
 static void lift(char *start, char *end)
 {
     size_t length = (size_t)(end - start);
@@ -218,7 +220,7 @@ static void lift(char *start, char *end)
         if (mprotect(copy, length, PROT_READ | PROT_EXEC) == 0)
             mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, start);
     }
-    munmap(space, length + HUGE_PAGE); /* what is left of it */
+    munmap(space, length + HUGE_PAGE); /* unmaps the rest */
 }
 
 static void lift_interpreter(const struct mapping *maps, size_t count)
@@ -250,7 +252,7 @@ void memory_settle(void)
     join(maps, count);
     collapse(maps, count);
     free(ptr_take(&maps));
-    maps = read_mappings(&count); /* joined */
+    maps = read_mappings(&count); /* read again after merging */
     if (maps)
         lift_interpreter(maps, count);
 }

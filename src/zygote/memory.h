@@ -1,7 +1,6 @@
 /*
- * memory.h - what makes the fork of a Python with half a gigabyte of libraries cheap (memory.c).
- * Private to zygote/. One thread; nothing here can fail in a way that matters: without it a fork
- * takes longer.
+ * memory.h - makes the fork of a Python with half a gigabyte of libraries cheap (memory.c). Private
+ * to zygote/. One thread; failures are ignored, because without it a fork only takes longer.
  *
  * Runs in: zygote
  */
@@ -9,6 +8,6 @@
 #define BAILEY_ZYGOTE_MEMORY_H
 
 void memory_arenas(void); /* before anything is imported */
-void memory_settle(void); /* after everything is */
+void memory_settle(void); /* after all imports */
 
 #endif

@@ -1,24 +1,25 @@
 /*
- * module.c - the native part of a zygote, as a Python module: zygote.py calls start() before it
- * imports anything, and serve() when everything is imported. serve() returns in kernels only.
+ * module.c - the native part of a zygote, as a Python module: zygote.py calls start() before its
+ * imports, and serve() after them. serve() returns in kernels only.
  *
  * Why a module in Python's limited API: one build serves every Python from 3.8 on, without ctypes
  * (which some distributions leave out, and whose machinery every kernel would carry), and the fork
- * can be Python's own around our own call: PyOS_BeforeFork(), fork(3) with the handlers of malloc
- * and BLAS libraries, then in the child the walls (sandbox/join.c), and only then
- * PyOS_AfterFork_Child(), whose hooks are the first Python that runs.
+ * uses Python's own hooks around a native call: PyOS_BeforeFork(), fork(3) with the handlers of
+ * malloc and BLAS libraries, then in the child the isolation (sandbox/join.c), and only then
+ * PyOS_AfterFork_Child(), whose hooks are the first Python code that runs.
  *
- * The zygote has no capability. Its id owns the user namespaces of the boxes it serves, and whoever
- * owns one has all capabilities in it. So a vfork(2) child, which shares our memory and copies
- * nothing, enters the box's namespaces and forks there; that fork has its own copy of the memory
- * and returns into the interpreter, and we become its parent (a subreaper) when the vfork child
- * ends. Entering ourselves is no way: there would be none back.
+ * The zygote has no capability. Its uid owns the user namespaces of the boxes it serves, and the
+ * owner of a user namespace has all capabilities in it. So a vfork(2) child, which shares the
+ * zygote's memory and copies nothing, enters the box's namespaces and forks there; that fork has
+ * its own copy of the memory and returns into the interpreter, and the zygote becomes its parent
+ * (as a subreaper) when the vfork child ends. The zygote cannot enter the namespaces itself,
+ * because it could not return.
  *
- * The zygote stays single-threaded as far as we are concerned: it calls nothing that it loaded. It
- * is not dumpable from start() on, and neither is a kernel until its filter is on.
+ * The zygote stays single-threaded: it calls no code of the modules it imported. It is not dumpable
+ * from start() on, and neither is a kernel until its seccomp filter is active.
  *
- * One that is itself a guest, in a container (warden/zygote.c), has all its walls, and kernels have
- * them from it.
+ * A zygote that is itself a guest, in a container (warden/zygote.c), has the full isolation, and
+ * its kernels inherit it.
  */
 #define Py_LIMITED_API 0x03080000
 #include <Python.h>
@@ -46,14 +47,14 @@
 #include "zygote/memory.h"
 #include "zygote/zygote.h"
 
-#define GUEST_ID 1000 /* inside, as in boxes/boxes_private.h */
+#define GUEST_ID 1000 /* uid in the box, as in boxes/boxes_private.h */
 
-/* One for a process, made by start(). */
+/* One per process, set by start(). */
 static struct {
     int signal_fd;
 } zygote = {-1};
 
-/* What the vfork child leaves in our memory. */
+/* What the vfork child leaves in the zygote's memory. */
 static struct {
     volatile pid_t pid;
     volatile int error;
@@ -68,14 +69,14 @@ static void say(int fd, const struct zygote_word *word)
 {
     while (send(fd, word, sizeof(*word), MSG_NOSIGNAL) < 0) {
         if (errno != EINTR)
-            _exit(1); /* the launcher is gone: so are we, and our kernels are its kernel's */
+            _exit(1); /* the launcher is gone: the zygote ends, and kernels end with their boxes */
     }
 }
 
 static void oom_score(const char *score)
 {
     if (pwrite(ZYGOTE_OOM_FD, score, strlen(score), 0) < 0)
-        return; /* then a kernel has our own */
+        return; /* kernels inherit the zygote's own value then */
 }
 
 /* ---- in the kernel ---- */
@@ -87,7 +88,7 @@ static void plan_of(const struct zygote_request *request, struct sandbox_plan *p
     *plan = (struct sandbox_plan){
         .has_namespaces = true,
         .has_split = has_split,
-        .clears_groups = has_split, /* as boxes/ids.c maps them */
+        .clears_groups = has_split, /* as mapped by boxes/ids.c */
         .guest_id = GUEST_ID,
         .share_path = {[SHARE_WORKSPACE] = "/workspace"},
         .guest_filter = &filter_guest,
@@ -97,7 +98,7 @@ static void plan_of(const struct zygote_request *request, struct sandbox_plan *p
     };
 }
 
-/* Must not: return to Python unless every wall is up. */
+/* Must not return to Python unless the whole isolation is active. */
 static void become_kernel(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX],
                           uint64_t heard_ns)
 {
@@ -143,8 +144,8 @@ static void close_fds(const int fds[_ZYGOTE_FD_MAX])
 }
 
 /*
- * A grandchild whose parent has ended when this returns: PID 1, the warden, has got it by then. 0
- * in it, else a pid that is nobody's any more; or -1 with errno.
+ * Forks a grandchild whose parent has ended when this returns: PID 1, the warden, has adopted it by
+ * then. 0 in the grandchild, else a pid that is no longer valid; or -1 with errno.
  */
 static pid_t fork_orphan(void)
 {
@@ -168,7 +169,7 @@ static pid_t fork_orphan(void)
     return pid;
 }
 
-/* True in the kernel. In the box already: nowhere to go, and no way back is needed. */
+/* True in the kernel. The zygote is in the box already: no namespaces are entered. */
 static bool fork_inside(const struct zygote_request *request, const int fds[_ZYGOTE_FD_MAX])
 {
     struct zygote_word word = {.type = ZYGOTE_FORKED, .serial = request->serial};
@@ -188,8 +189,10 @@ static bool fork_inside(const struct zygote_request *request, const int fds[_ZYG
     return false;
 }
 
-/* In the vfork child: 0, or an errno. The user namespace first: the others are entered by its
- * rights. */
+/*
+ * In the vfork child: 0, or an errno. The user namespace comes first: it gives the rights to enter
+ * the others.
+ */
 static int enter_box(const int fds[_ZYGOTE_FD_MAX])
 {
     static const int kinds[] = {
@@ -207,9 +210,9 @@ static int enter_box(const int fds[_ZYGOTE_FD_MAX])
 }
 
 /*
- * 0 in the kernel, in the box; else its pid, a child of ours by then; or -1 with errno. The vfork
- * child runs on our stack while we wait; only its own fork, which has a copy of that stack, returns
- * from here.
+ * 0 in the kernel, in the box; else its pid, by then a child of the zygote; or -1 with errno. The
+ * vfork child runs on the zygote's stack while the zygote waits; only its own fork, which has a
+ * copy of that stack, returns from here.
  */
 static __attribute__((noinline)) pid_t fork_into_box(const int fds[_ZYGOTE_FD_MAX])
 {
@@ -232,7 +235,7 @@ static __attribute__((noinline)) pid_t fork_into_box(const int fds[_ZYGOTE_FD_MA
         return -1;
     while (waitpid(helper, NULL, __WALL) < 0 && errno == EINTR)
         ;
-    errno = forked.error ? forked.error : ECHILD; /* it was killed before it could say */
+    errno = forked.error ? forked.error : ECHILD; /* it was killed before it could report */
     return forked.error ? -1 : forked.pid;
 }
 
@@ -262,7 +265,7 @@ static bool fork_kernel(const struct zygote_request *request, const int fds[_ZYG
     return false;
 }
 
-/* The whole message, or nothing of it: 1, 0 (later), or the launcher is gone. */
+/* Receives one whole message: 1, 0 (none yet), or exits if the launcher is gone. */
 static int receive(struct zygote_request *request, int fds[_ZYGOTE_FD_MAX])
 {
     int came[_ZYGOTE_FD_MAX];
@@ -280,7 +283,7 @@ static int receive(struct zygote_request *request, int fds[_ZYGOTE_FD_MAX])
     return 1;
 }
 
-/* How a kernel ended is known to nobody else. */
+/* Only the zygote, as the parent, learns how a kernel ended. */
 static void reap(void)
 {
     struct signalfd_siginfo info;
@@ -354,10 +357,12 @@ static PyObject *start(PyObject *self, PyObject *none)
     Py_RETURN_NONE;
 }
 
-/* ---- what a kernel needs done without writing to many pages ---- */
+/* ---- helpers for kernels, which avoid writing to many pages ---- */
 
-/* numpy's global generator: bitgen_t begins with a pointer to its state, and that of MT19937 with
- * its key, followed by the position in it. */
+/*
+ * numpy's global generator: bitgen_t begins with a pointer to its state, and the state of MT19937
+ * with its key, followed by the position in it.
+ */
 struct twister {
     uint32_t key[624];
     int position;
@@ -411,11 +416,11 @@ static PyObject *flush(PyObject *self, PyObject *none)
     Py_RETURN_NONE;
 }
 
-#define NO_SITE_AT 6 /* in sys.flags, of every Python 3 */
+#define NO_SITE_AT 6 /* index in sys.flags, in every Python 3 */
 
 /*
- * sys.flags with no_site as it would be without -S: programs that a guest starts with the flags of
- * its interpreter have site-packages then, as those of a cold kernel.
+ * sys.flags with no_site as without -S: programs that a guest starts with the flags of its
+ * interpreter then have site-packages, as with a cold kernel.
  */
 static PyObject *flags_with_site(PyObject *self, PyObject *flags)
 {
@@ -441,13 +446,13 @@ static PyObject *flags_with_site(PyObject *self, PyObject *flags)
 }
 
 static PyMethodDef methods[] = {
-    {"start", start, METH_NOARGS, "Not dumpable, and children are noticed, from now on."},
+    {"start", start, METH_NOARGS, "Makes the process not dumpable, and watches its children."},
     {"serve", serve, METH_NOARGS,
-     "Forks kernels; returns in each of them, True if nobody waits for it yet."},
+     "Forks kernels; returns in each of them, True for a prewarmed one."},
     {"flags_with_site", flags_with_site, METH_O, "sys.flags of an interpreter without -S."},
-    {"has_key", has_key, METH_VARARGS, "Whether this is the key of that generator of numpy's."},
-    {"set_key", set_key, METH_O, "A new one, from the kernel's random numbers."},
-    {"flush", flush, METH_NOARGS, "What native code printed with C's own buffers."},
+    {"has_key", has_key, METH_VARARGS, "Whether this is the key of that numpy generator."},
+    {"set_key", set_key, METH_O, "Sets a new key, from the Linux kernel's random numbers."},
+    {"flush", flush, METH_NOARGS, "Flushes output of native code from C's own buffers."},
     {NULL, NULL, 0, NULL},
 };
 

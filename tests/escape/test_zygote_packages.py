@@ -208,6 +208,6 @@ def test_one_that_talks_without_end_is_ended(server):
         context = server.post(f"/v1/sessions/{session}/contexts", {}, 201)["id"]
         done = server.post(f"/v1/sessions/{session}/code", {"code": "import talker; print(42)", "context": context})
         assert done["stdout"] == "42\n", done
-    serve.polled(lambda: server.log.read_text(errors="replace"), lambda text: "talks too much, ending it" in text,
+    serve.polled(lambda: server.log.read_text(errors="replace"), lambda text: "sends too many messages, ending it" in text,
                  "it was ended", support.PATIENCE)
     assert server.post("/v1/run", {"code": "print(42)"})["stdout"] == "42\n"

@@ -220,7 +220,7 @@ def assert_told(env, *words):
 
 
 @pytest.mark.parametrize("client, words", [
-    ("misled", ("cannot be verified with", "misled/ca.pem", "Put the ca.pem of who signed")),
+    ("misled", ("cannot be verified with", "misled/ca.pem", "Put the ca.pem of the authority that signed")),
     ("unknown", ("unknown' cannot be used", "Put ca.pem")),
     ("bare", ("requires a certificate, and there is no cert.pem in", "cert.pem and key.pem of a client")),
     ("refused", ("does not accept the certificate", "refused/cert.pem", "DOCKER_CERT_PATH")),

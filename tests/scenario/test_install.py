@@ -233,7 +233,7 @@ def test_what_lies_in_the_workspace_is_not_looked_for(yard):
     with session(yard) as here:
         yard.write(here, "/workspace/tower.py", b"height = 1\n")
         done = cell(yard, here, "import os, sys\nos.chdir('/tmp')\nsys.path.remove('')\nimport tower")
-        assert "of yours in /workspace" in done["meta"]["install_error"]["message"], done
+        assert "your own module in /workspace" in done["meta"]["install_error"]["message"], done
         assert packages(yard, here) == []
 
 
@@ -311,7 +311,7 @@ def test_a_run_with_a_module_of_its_own(yard):
     """As far as anybody can look: a box with no output goes with its program."""
     done = run(yard, "open('tower.py', 'w').close()\nopen('/tmp/output/x', 'w').close()\n"
                      "import sys\nsys.path.remove('/workspace')\nimport tower")
-    assert "of yours in /workspace" in done["meta"]["install_error"]["message"], done
+    assert "your own module in /workspace" in done["meta"]["install_error"]["message"], done
 
 
 def test_a_run_that_only_prints_it(yard):

@@ -1,6 +1,6 @@
 /*
- * e2b.c - requests for a sandbox of E2B: there is no door for those yet, and they are told so in
- * E2B's own shape. Its header decides, whatever the path: /execute and /health are others' too.
+ * e2b.c - answers requests of E2B clients with an error in E2B's own shape: there is no E2B door
+ * yet. The header decides, not the path: other doors have /execute and /health.
  */
 #include <string.h>
 

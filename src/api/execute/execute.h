@@ -1,10 +1,9 @@
 /*
- * execute.h - the door of POST /execute and GET /health: code, packages and files in, the result
- * and the files it made out, each call in a box of its own; docs/execute.md.
+ * execute.h - the door of POST /execute and GET /health: takes code, packages and files, runs them
+ * in a new box, and returns the result and the files it made; docs/execute.md.
  *
- * The shapes are those of a server that others speak to already, so errors are {"error": TEXT},
- * with a code beside it, and members that nobody knows are passed over. Owns the calls under way.
- * One thread, never blocks.
+ * The shapes are those of an existing server's API, so errors are {"error": TEXT} with a code
+ * beside it, and unknown members are ignored. Owns the calls under way. One thread, never blocks.
  *
  * Runs in: broker
  */
@@ -23,10 +22,10 @@ typedef struct json_t json_t;
 struct http_request;
 struct door_call;
 
-/* What is remembered between calls. */
+/* State between calls. */
 struct execute {
     unsigned count; /* calls under way */
-    bool was_asked; /* which version the interpreter has */
+    bool was_asked; /* the interpreter was asked for its version */
     char version[64];
 };
 
@@ -43,7 +42,7 @@ int execute_admit(struct door_call *call, struct error *err);
 void execute_refuse(struct door_call *call, const struct error *err);
 void execute_health(struct door_call *call); /* GET /health */
 
-/* ---- what a body says (order.c); pure ---- */
+/* ---- the body of a request (order.c); pure ---- */
 
 struct execute_order {
     json_t *body;         /* code and requirements point into it */
@@ -53,13 +52,13 @@ struct execute_order {
     uint64_t timeout_ms;
     const char **requirements; /* NULL-terminated; NULL: none */
     struct run_file *files;
-    struct buf *bytes; /* of the files */
+    struct buf *bytes; /* contents of the files */
     size_t file_count;
 };
-/* Errors: -EINVAL (bad_json, bad_input), -EFBIG, -ENOMEM. `order` is all zero before. */
+/* Errors: -EINVAL (bad_json, bad_input), -EFBIG, -ENOMEM. `order` must be zeroed. */
 int execute_order_read(const char *text, size_t length, struct execute_order *order,
                        struct error *err);
 void execute_order_free(struct execute_order *order);
-const char *execute_script(const char *language); /* "script.py": what its source is called */
+const char *execute_script(const char *language); /* "script.py": file name of the source */
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * health.c - GET /health: alive, and how busy. Nobody is asked for a key.
+ * health.c - GET /health: whether the daemon works, and how busy it is. Needs no key.
  *
- * Which version the interpreter has is asked of itself, once, in a box; the first caller waits for
- * it.
+ * The interpreter's version is read once, by a run in a box; the first caller waits for it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static void on_told(void *ctx, struct result *result)
     if (result->exit_code == 0 && !result->error.code && length < sizeof(execute->version))
         str_format(execute->version, sizeof(execute->version), "%.*s", (int)length,
                    buf_text(&result->out.kept));
-    execute->was_asked = execute->version[0] != '\0'; /* else the next one asks again */
+    execute->was_asked = execute->version[0] != '\0'; /* else the next request tries again */
     result_free(result);
     reply(asking->front, execute, asking->http);
     free(asking);
@@ -58,7 +57,7 @@ static void on_gone(void *ctx)
 {
     struct asking *asking = ctx;
 
-    asking->execute->was_asked = false; /* the next one asks again */
+    asking->execute->was_asked = false; /* the next request tries again */
     session_manager_run_cancel(asking->run);
     free(asking);
 }

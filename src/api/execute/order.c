@@ -1,4 +1,4 @@
-/* order.c - the body of POST /execute: what it says, or what is wrong with it; see execute.h. */
+/* order.c - parses and checks the body of POST /execute; see execute.h. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define NAME_MAX_BYTES 255
 #define NAME_SHOWN 60
 
-/* Names of languages as callers write them; what a source is called stands in each of them. */
+/* Names of languages that callers may write, with the file name of the source. */
 static const struct {
     const char *word, *language, *script;
 } languages[] = {
@@ -33,7 +33,7 @@ const char *execute_script(const char *language)
     return languages[0].script;
 }
 
-/* A member that is not there and one that is null are the same. */
+/* A missing member and a member that is null are the same. */
 static json_t *member(const struct execute_order *order, const char *name)
 {
     json_t *value = json_object_get(order->body, name);
@@ -41,7 +41,7 @@ static json_t *member(const struct execute_order *order, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
-/* A string without a NUL in it. */
+/* A string without NUL; else NULL. */
 static const char *plain(json_t *value)
 {
     const char *text = json_string_value(value);
@@ -116,14 +116,14 @@ static int read_requirements(struct execute_order *order, struct error *err)
                              "requirements[%zu]: has to be a string, such as \"numpy>=2\"", i);
     }
     if (json_array_size(list) == 0 || str_equal(order->language, "bash"))
-        return 0; /* a shell has none: passed over, as callers expect it */
+        return 0; /* Bash has no packages: ignored, as callers expect */
     order->requirements = text_list_of_json(list);
-    return order->requirements ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return order->requirements ? 0 : error_memory(err);
 }
 
 /* ---- files ---- */
 
-/* The last part of a path; NULL: there is none that a file could have. */
+/* The last part of a path; NULL: it is not a valid file name. */
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -157,7 +157,7 @@ static int check_name(const struct execute_order *order, const char *path, const
     return 0;
 }
 
-/* Line breaks in the text are passed over, as most readers do. */
+/* Line breaks in the text are ignored, as most decoders do. */
 static int decode(const char *text, size_t length, struct buf *bytes)
 {
     CLEANUP(buf_free) struct buf joined = BUF_INIT(length);
@@ -216,7 +216,7 @@ static int read_files(struct execute_order *order, struct error *err)
     order->files = calloc(json_object_size(files), sizeof(*order->files));
     order->bytes = calloc(json_object_size(files) + 1, sizeof(*order->bytes));
     if (!order->files || !order->bytes)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     json_object_foreach(files, path, content)
     {
         r = read_file(order, path, content, err);
@@ -248,7 +248,8 @@ int execute_order_read(const char *text, size_t length, struct execute_order *or
 
 void execute_order_free(struct execute_order *order)
 {
-    for (size_t i = 0; order->bytes && i <= order->file_count; i++) /* the last failed, maybe */
+    for (size_t i = 0; order->bytes && i <= order->file_count;
+         i++) /* the last one may be incomplete */
         buf_free(&order->bytes[i]);
     free(order->bytes);
     free(order->files);

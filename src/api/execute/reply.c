@@ -1,6 +1,6 @@
 /*
- * reply.c - answers in the shape of POST /execute: JSON, and errors as {"error": TEXT} with their
- * code beside it, which callers of that contract do not look at.
+ * reply.c - replies in the shape of POST /execute: JSON, and errors as {"error": TEXT} with a code
+ * beside it, which callers of that API ignore.
  */
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* rows.c - the addresses of POST /execute, as the OpenAPI document shows them, and this door's row.
- */
+/* rows.c - the addresses of this door as the OpenAPI document shows them, and this door's row. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,10 +12,10 @@
 /* clang-format off */
 #define NUMBER JSON({"type":"integer"})
 
-/* A member that is null is as one that is not there. */
+/* A member that is null is treated as missing. */
 #define OR_NULL(schema) "{\"anyOf\":[" schema ",{\"type\":\"null\"}]}"
 
-/* Members that are not here are passed over. */
+/* Unknown members are ignored. */
 #define B_EXECUTE                                                                              \
     OPEN_OBJECT(MEMBER("code", S_NAME)                                                         \
                 ALSO("timeout_seconds", OR_NULL(NUMBER))                                       \
@@ -80,7 +79,7 @@ static int open_door(struct front *front, void **ret, struct error *err)
 {
     (void)front;
     *ret = calloc(1, sizeof(struct execute));
-    return *ret ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *ret ? 0 : error_memory(err);
 }
 
 static void refuse(struct http_request *http, const struct door_refusal *refusal)
@@ -88,12 +87,12 @@ static void refuse(struct http_request *http, const struct door_refusal *refusal
     execute_fail(http, refusal->status, refusal->header, refusal->code, refusal->text);
 }
 
-/* Errors of this door have a shape of their own. */
+/* Errors of this door have their own shape. */
 static json_t *responses(const struct door_route *route)
 {
     static const char *const errors[][2] = {
         {"400", "the body is not JSON, or a member is wrong"},
-        {"401", "no key, or not one that is good"},
+        {"401", "no key, or an invalid key"},
         {"403", "the key does not have the scope `run`"},
         {"413", "over a limit"},
         {"415", "the Content-Type says that the body is not JSON"},
@@ -111,7 +110,7 @@ static json_t *responses(const struct door_route *route)
     return all;
 }
 
-/* It has its own words for everything, so nothing is checked for it. */
+/* The door checks everything itself, because its error texts differ. */
 const struct door_ops execute_door = {
     .name = "execute",
     .routes = routes,

@@ -1,8 +1,8 @@
 /*
- * start.c - POST /execute: who asks, what for, and the answer when the run has ended.
+ * start.c - POST /execute: admits the caller, starts the run, and replies when it has ended.
  *
- * The answer is 200 whatever became of the code. What could not be begun at all for the caller's
- * own reason (bad input, no key, too much at once) is an error of HTTP.
+ * The status is 200 however the code ended. A call that could not begin for a reason of the caller
+ * (bad input, no key, too many at once) is an HTTP error.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "model/text.h"
 
-#define OPEN_TENANT "open" /* whoever calls without a key, where that is allowed */
+#define OPEN_TENANT "open" /* tenant of callers without a key, where they are allowed */
 #define RETRY_S 1
 
 struct calling {
@@ -24,7 +24,7 @@ struct calling {
     struct run *run;
     const char *language; /* static */
     json_t *files;        /* name to base64 */
-    bool is_cut;          /* a file that could not be shown */
+    bool is_cut;          /* a file could not be returned */
 };
 
 static void calling_free(struct calling *calling)
@@ -34,9 +34,9 @@ static void calling_free(struct calling *calling)
     free(calling);
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
-/* A name or content that cannot be in JSON is left out, and said to be. */
+/* A name or content that does not fit into JSON is left out, and is_cut is set. */
 static void on_fetched(void *ctx, const char *name, const void *data, size_t length)
 {
     struct calling *calling = ctx;
@@ -48,15 +48,17 @@ static void on_fetched(void *ctx, const char *name, const void *data, size_t len
         calling->is_cut = true;
 }
 
-/* Files of the result are those that did not come home. */
+/* The files listed in the result are those that were not fetched. */
 static bool is_cut(const struct calling *calling, const struct result *result)
 {
     return calling->is_cut || result->out.is_truncated || result->err.is_truncated ||
            result->file_count > 0;
 }
 
-/* Why there is no exit status goes behind what the program wrote; a deadline only where it is not
- * in the way. */
+/*
+ * Appends the reason of a missing exit status to the program's output; the note about a timeout
+ * only if stderr is empty.
+ */
 static void explain(struct result *result)
 {
     if (result->timed_out && result->err.kept.length > 0)
@@ -111,7 +113,7 @@ static void on_gone(void *ctx)
 
 /* ---- the request ---- */
 
-/* Without a key only where that was said, and then with nothing but this. */
+/* Without a key only where the configuration allows it, and then only for this door. */
 int execute_admit(struct door_call *call, struct error *err)
 {
     bool has_key = http_header(call->http, "Authorization") || http_header(call->http, "X-API-Key");
@@ -156,7 +158,10 @@ void execute_refuse(struct door_call *call, const struct error *err)
     execute_fail(call->http, status, header, err->code ? err->code : ERROR_ENGINE, err->text);
 }
 
-/* It was never begun, and that is not the caller's doing: an answer like any other. */
+/*
+ * The run did not begin because the installation failed, which is not an error of the request: a
+ * normal reply with 200.
+ */
 static bool is_install_trouble(const struct error *err)
 {
     return str_equal(err->code, ERROR_INSTALL_DENIED) ||
@@ -187,7 +192,7 @@ static int begin(struct calling *calling, const struct door_call *call,
     spec.env = env;
     calling->files = json_object();
     if (!env || !calling->files)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return session_manager_run(call->front->manager, &spec, on_done, calling, &calling->run, err);
 }
 
@@ -199,7 +204,7 @@ static void start(struct door_call *call, const struct execute_order *order)
     struct error err = {0};
 
     if (!calling) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         execute_refuse(call, &err);
         return;
     }
@@ -231,7 +236,7 @@ static bool is_enabled(const struct config *config, const char *language)
     return false;
 }
 
-/* Text too: what fetch() sends when nobody says a type, and the contract never looked at it. */
+/* Accepts text, too: fetch() sends it by default, and the original API ignored the type. */
 static int check_type(const struct http_request *http, struct error *err)
 {
     const char *type = http_header(http, "Content-Type");

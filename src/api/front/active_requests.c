@@ -13,23 +13,23 @@
 #include "session/tenant.h"
 #include "store/keys.h"
 
-#define LOOK_MS UINT64_C(60000) /* at the longest: the wall clock may be set */
+#define LOOK_MS UINT64_C(60000) /* at most: the wall clock may be set */
 
 static const struct error not_good = {
     .num = -EACCES,
     .code = ERROR_UNAUTHORIZED,
-    .text = "the key is not good any more: it was removed, changed or has expired",
+    .text = "the key is no longer valid: it was removed, changed or has expired",
 };
 static const struct error no_bytes = {
     .num = -EDQUOT,
     .code = ERROR_QUOTA,
     .quota = "bytes",
     .retry_s = 60,
-    .text = "the quota 'bytes' is used up: what is missing can be asked for later, by the last id",
+    .text = "the quota 'bytes' is used up: resume later with the last event id",
 };
 
 struct active_request {
-    struct active_requests *active_requests; /* NULL: they are gone */
+    struct active_requests *active_requests; /* NULL: the list was freed */
     struct active_request *next, *previous;
     struct http_request *http;
     struct principal who;
@@ -42,7 +42,7 @@ struct active_requests {
     struct index *index;
     struct reactor_timer *timer;
     struct active_request *list;
-    uint64_t due_ms; /* wall clock, of the timer; UINT64_MAX: it is not set */
+    uint64_t due_ms; /* wall clock, of the timer; UINT64_MAX: not set */
 };
 
 static void due_by(struct active_requests *active_requests, uint64_t when_ms)
@@ -56,7 +56,7 @@ static void due_by(struct active_requests *active_requests, uint64_t when_ms)
                                              when_ms > now_ms ? MIN(when_ms - now_ms, LOOK_MS) : 0);
 }
 
-/* ---- one of them ---- */
+/* ---- one request ---- */
 
 static void on_sent(void *ctx, uint64_t bytes)
 {
@@ -67,7 +67,7 @@ static void on_sent(void *ctx, uint64_t bytes)
         return;
     tenants = session_manager_tenants(active_request->active_requests->manager);
     tenant_used(tenants, active_request->who.tenant, QUOTA_BYTES, bytes);
-    /* It is in the middle of being sent: it ends in a turn of its own. */
+    /* It is being sent right now: it is ended in a separate turn. */
     if (!active_request->ended &&
         tenant_take(tenants, active_request->who.tenant, QUOTA_BYTES, 0, NULL) < 0)
         due_by(active_request->active_requests, 0);
@@ -126,9 +126,9 @@ static void active_request_end(struct active_request *active_request, const stru
     http_stop(active_request->http, why);
 }
 
-/* ---- all of them ---- */
+/* ---- all requests ---- */
 
-/* Those whose time is over, and those whose tenant has sent enough. */
+/* Ends requests whose key has expired and those whose tenant has used up its bytes. */
 static void on_due(void *ctx)
 {
     struct active_requests *active_requests = ctx;

@@ -22,7 +22,7 @@
 
 #define BEARER "Bearer"
 
-/* ---- who is refused ---- */
+/* ---- refusals ---- */
 
 void auth_path_session(const char *path, char *ret, size_t size)
 {
@@ -35,7 +35,7 @@ void auth_path_session(const char *path, char *ret, size_t size)
     }
 }
 
-/* `who` is what is known by now: of an unknown key nothing. */
+/* `who` is what is known so far: nothing for an unknown key. */
 static void note_refusal(const struct auth *auth, struct http_request *http,
                          const struct principal *who, const struct error *err)
 {
@@ -56,7 +56,7 @@ static void note_refusal(const struct auth *auth, struct http_request *http,
 
 /* ---- the key ---- */
 
-/* The text behind "Bearer"; NULL: it is another scheme. */
+/* The text after "Bearer"; NULL: another scheme. */
 static const char *bearer_of(const char *authorization)
 {
     size_t length = strlen(BEARER);
@@ -66,7 +66,7 @@ static const char *bearer_of(const char *authorization)
     return authorization + length + strspn(authorization + length, " ");
 }
 
-/* Of a browser's WebSocket, which can send no header of its own. */
+/* The key of a browser's WebSocket, which cannot send its own headers. */
 static const char *offered_key(const struct http_request *http, char *key, size_t size)
 {
     return http_wants_websocket(http) > 0 &&
@@ -142,7 +142,10 @@ void auth_speak(const struct caller *caller, const char *session)
     log_set_about(&about);
 }
 
-/* One that only looks on shares nothing: a scrape, the owner who asks how things are. */
+/*
+ * A request that only reads state (a scrape, the local owner's queries) does not count as use of
+ * the machine.
+ */
 static bool shares_machine(const struct principal *who, const char *method)
 {
     return who->is_local ? !str_equal(method, "GET") : who->scopes != SCOPE_BIT(SCOPE_METRICS);
@@ -166,18 +169,18 @@ void auth_leave(void)
     log_set_about(NULL);
 }
 
-/* Tells who is refused, or lets in and watches. */
+/* Records a refusal, or admits the request and watches it. */
 static int decide(const struct auth *auth, struct http_request *http, int r,
                   const struct principal *who, struct error *own)
 {
     if (r == 0 && !active_requests_add(auth->active_requests, http, who))
-        r = error_set(own, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(own);
     else if (r < 0)
         note_refusal(auth, http, who, own);
     return r;
 }
 
-/* What was said of this request before. */
+/* Repeats the earlier decision about this request. */
 static int remember(const struct principal *known, const struct error *ended, enum scope scope,
                     struct principal *who, struct error *own)
 {

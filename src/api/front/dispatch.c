@@ -1,4 +1,7 @@
-/* dispatch.c - a request against its row: query arguments typed and checked, the body too. */
+/*
+ * dispatch.c - checks a request against its row: types and checks query arguments and body, then
+ * calls the handler.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +14,7 @@
 
 #define NAME_SHOWN 60
 
-/* Reading the arguments; the first that is wrong is answered. */
+/* State of reading the arguments; the first wrong one is reported. */
 struct reading {
     struct door_call *call;
     const struct front_row *row;
@@ -19,7 +22,7 @@ struct reading {
     bool is_wrong;
 };
 
-/* Where the argument is among the row's; DOOR_PARAMS_MAX: nowhere. */
+/* Index of the argument in the row; DOOR_PARAMS_MAX: unknown. */
 static size_t param_find(const struct door_route *route, const char *name)
 {
     for (size_t i = 0; i < DOOR_PARAMS_MAX && route->params[i].name; i++)
@@ -63,7 +66,7 @@ static void unknown(struct reading *reading, const char *name)
     }
 }
 
-/* The argument's text as the type its schema has; NULL: it is none. */
+/* The argument's text converted to the type of its schema; NULL: it does not fit. */
 static json_t *typed(const struct schema *schema, const char *value)
 {
     const char *type = schema_type(schema);
@@ -109,7 +112,7 @@ static void read_argument(void *ctx, const char *name, const char *value)
         return;
     }
     if (!schema_check(schema, json, &reading->problem)) {
-        /* The checker knows no name at the top. */
+        /* The schema checker has no name for the top value. */
         char text[ERROR_TEXT_MAX];
 
         str_copy(text, sizeof(text), reading->problem.err.text);
@@ -140,7 +143,7 @@ void front_fail_problem(struct door_call *call, const struct schema_problem *pro
     front_fail(call->front, call->http, &problem->err, front_problem_json(problem));
 }
 
-/* What the hall found, in the shape of the row's door. */
+/* Reports an error of these checks in the shape of the row's door. */
 static void fail(struct door_call *call, const struct front_row *row, const struct error *err,
                  const struct schema_problem *problem)
 {
@@ -167,8 +170,8 @@ static bool read_query(struct door_call *call, const struct front_row *row)
 }
 
 /*
- * A body may come without a type, and with the one that curl -d sends when nobody says another;
- * one that says to be something else was not meant for us.
+ * A body may come without a type, or with the default type of curl -d; any other type means that
+ * the body is not JSON.
  */
 bool front_is_json_type(const char *type)
 {
@@ -196,7 +199,7 @@ static bool check_type(struct door_call *call, const struct front_row *row)
     return false;
 }
 
-/* No body at all counts as {}: what is required is then missing. */
+/* No body counts as {}: required members are then missing. */
 static bool read_body(struct door_call *call, const struct front_row *row)
 {
     struct schema_problem problem = {0};
@@ -207,12 +210,12 @@ static bool read_body(struct door_call *call, const struct front_row *row)
     if (call->body && schema_check(row->request, call->body, &problem))
         return true;
     if (!problem.err.code)
-        error_set(&problem.err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&problem.err);
     fail(call, row, &problem.err, &problem);
     return false;
 }
 
-/* ---- who asks ---- */
+/* ---- authentication ---- */
 
 static int admit_by_key(struct door_call *call, struct error *err)
 {
@@ -225,7 +228,7 @@ static int admit_by_key(struct door_call *call, struct error *err)
     return 0;
 }
 
-/* False: it was answered. */
+/* False: the request was answered. */
 static bool admit(struct door_call *call, const struct front_row *row)
 {
     const struct door_ops *ops = row->door->ops;
@@ -247,7 +250,7 @@ static struct door_call make_call(struct http_request *http, struct front *front
         .front = front, .door = row->door->state, .http = http, .route = row->route};
 }
 
-/* With the head; front_dispatch() asks again, which costs nothing more. */
+/* Called with the head; front_dispatch() checks again, which costs nothing more. */
 bool front_admit(struct http_request *http, void *ctx)
 {
     const struct front_row *row = http_row(http);

@@ -1,5 +1,7 @@
-/* errors.c - every code that a client can see, and its HTTP status; docs/rest.md is printed from
- * it. */
+/*
+ * errors.c - every error code that a client can see, with its HTTP status; docs/rest.md is printed
+ * from it.
+ */
 #include "api/front/reply.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -77,11 +79,12 @@ const struct front_error_row front_errors[] = {
      "The `Content-Type` says that the body is not JSON. None, and the one that `curl -d` sends, "
      "are accepted."},
     {ERROR_PROVIDER_UNAVAILABLE, 503,
-     "What makes the boxes of SANDBOX_TYPE does not answer; `provider` names it."},
-    {ERROR_IMAGE_NOT_FOUND, 503, "DOCKER_IMAGE is not there; bailey image build"},
-    {ERROR_IMAGE_UNUSABLE, 503, "DOCKER_IMAGE is there, and no box can be made of it"},
-    {ERROR_UPGRADE, 426,
-     "The address is a WebSocket's, and the request is not: [websocket.md](websocket.md)."},
+     "The sandbox provider of SANDBOX_TYPE does not answer; `provider` names it."},
+    {ERROR_IMAGE_NOT_FOUND, 503,
+     "The image DOCKER_IMAGE does not exist; build it with `bailey image build`."},
+    {ERROR_IMAGE_UNUSABLE, 503,
+     "The image DOCKER_IMAGE exists, but no sandbox can be created from it."},
+    {ERROR_UPGRADE, 426, "The address accepts only WebSockets: [websocket.md](websocket.md)."},
 };
 const size_t front_error_count = ARRAY_SIZE(front_errors);
 

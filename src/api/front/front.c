@@ -1,4 +1,4 @@
-/* front.c - the servers opened and closed; see front.h. */
+/* front.c - opens and closes the servers; see front.h. */
 #include "api/front/front.h"
 
 #include <errno.h>
@@ -23,7 +23,8 @@ static int start_server(struct front *front, int listen_fd, const struct http_tl
                                  .ctx = front,
                                  .client_max = LIMIT_CLIENTS,
                                  .table = front_table,
-                                 /* Who comes over the unix socket is its owner. */
+                                 /* A client of the unix socket is the local owner, who has no
+                                  * time limit for the head. */
                                  .head_ms = browsers ? config->head_ms : 0,
                                  .body_ms = browsers ? config->body_ms : 0,
                                  .no_route = front_no_route,
@@ -83,7 +84,7 @@ int front_serve(struct reactor *reactor, struct session_manager *manager, int li
     int r;
 
     if (!front)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *front = (struct front){.reactor = reactor,
                             .manager = manager,
                             .auth = {.manager = manager,
@@ -95,8 +96,7 @@ int front_serve(struct reactor *reactor, struct session_manager *manager, int li
                             .own = (struct front_private *)(front + 1)};
     front->auth.active_requests = active_requests_new(reactor, manager, front->auth.index);
     front->tools = front->auth.active_requests ? tools_new(manager, reactor) : NULL;
-    r = front->tools ? front_rows_compile(front, err)
-                     : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    r = front->tools ? front_rows_compile(front, err) : error_memory(err);
     if (r == 0)
         r = start_server(front, listen_fd, NULL, NULL, &front->own->server, err);
     if (r < 0) {

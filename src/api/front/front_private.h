@@ -1,6 +1,6 @@
 /*
- * front_private.h - what the files of the front hall share: servers, doors that are open, rows with
- * their schemas compiled.
+ * front_private.h - the state of the front hall: servers, open doors, rows with their compiled
+ * schemas. For the files of front/ only.
  *
  * Runs in: broker
  */
@@ -14,20 +14,21 @@ struct schema;
 
 struct front_door {
     const struct door_ops *ops;
-    void *state;               /* what open() made */
-    struct route_table *table; /* its rows alone, of a door that claims requests; NULL: of others */
+    void *state; /* the result of open() */
+    struct route_table
+        *table; /* its rows alone, for a door that claims requests; NULL: other doors */
 };
 
 /* A row of a door, compiled; http_row() of a request. */
 struct front_row {
     const struct door_route *route;
     struct front_door *door;
-    struct schema *request; /* NULL: there is none to check */
+    struct schema *request; /* NULL: nothing to check */
     struct schema *params[DOOR_PARAMS_MAX];
 };
 
 struct front_private {
-    struct http_server *server; /* of the socket */
+    struct http_server *server; /* of the unix socket */
     struct http_server *others[FRONT_ADDRESSES_MAX];
     size_t other_count;
     struct front_door doors[FRONT_DOORS_MAX];
@@ -40,11 +41,11 @@ struct front_private {
 /* ---- doors and rows (rows.c) ---- */
 
 int front_rows_compile(struct front *front, struct error *err);
-void front_rows_free(struct front *front); /* safe after half a compilation */
+void front_rows_free(struct front *front); /* safe after an incomplete compilation */
 const struct route_table *front_table(const struct http_request *http, void *ctx);
-/* Whose request this is: by claims(), by its row, by its path; the first door's otherwise. */
+/* The door of a request: by claims(), by its row, by its path; otherwise the first door. */
 const struct front_door *front_door_of(const struct http_request *http);
-/* `door` of the metrics for a request that is over. */
+/* The metrics label `door` of a finished request. */
 const char *front_label(const struct front *front, const struct http_done *done);
 
 /* ---- requests (dispatch.c, refuse.c) ---- */
@@ -54,7 +55,7 @@ void front_dispatch(struct http_request *http, void *ctx);
 void front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
 void front_server_refuses(struct http_request *http, unsigned status, const char *why, void *ctx);
 
-/* ---- what is said of them (observe.c) ---- */
+/* ---- log, metrics and audit of requests (observe.c) ---- */
 
 void front_handled(void *ctx);
 void front_done(void *ctx, const struct http_done *done);

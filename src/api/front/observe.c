@@ -1,6 +1,6 @@
 /*
- * observe.c - what the front hall says of requests: whose is handled, lines of the log, counts by
- * door, refusals in the audit.
+ * observe.c - log lines, counters and audit records of requests: the caller of the current request,
+ * requests by door, refusals.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "observe/metrics.h"
 #include "session/refusal_log.h"
 
-/* ---- a request while it is handled ---- */
+/* ---- while a request is handled ---- */
 
 void front_handled(void *ctx)
 {
@@ -22,7 +22,7 @@ void front_handled(void *ctx)
     auth_leave();
 }
 
-/* ---- and when it is over ---- */
+/* ---- when a request is over ---- */
 
 static void count(const struct front *front, const struct http_done *done)
 {
@@ -37,7 +37,10 @@ static void count(const struct front *front, const struct http_done *done)
     metrics_add(metrics, METRIC_HTTP_BYTES, &out, done->bytes);
 }
 
-/* The path only: a query has signatures of links, headers have keys, bodies have code. */
+/*
+ * Logs only the path: queries contain signatures of links, headers contain keys, bodies contain
+ * code.
+ */
 void front_done(void *ctx, const struct http_done *done)
 {
     struct front *front = ctx;
@@ -54,7 +57,7 @@ void front_done(void *ctx, const struct http_done *done)
     log_fields(LOG_INFO, "request", fields);
 }
 
-/* By what the request itself says: it may be told when another one is being handled. */
+/* Uses only facts of this request: another request may be being handled at this time. */
 static void tell_refusal(struct front *front, struct http_request *http, const struct error *err,
                          const char *reason)
 {
@@ -62,7 +65,7 @@ static void tell_refusal(struct front *front, struct http_request *http, const s
     struct caller caller = {.trace = *http_trace(http)};
 
     if (!http_tell_once(http))
-        return; /* auth.c did */
+        return; /* auth.c recorded it */
     auth_path_session(http_path(http), session, sizeof(session));
     str_copy(caller.who.tenant, sizeof(caller.who.tenant), http_tenant(http));
     str_copy(caller.who.key, sizeof(caller.who.key), http_key(http));

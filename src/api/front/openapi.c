@@ -1,4 +1,4 @@
-/* openapi.c - the rows of all doors as an OpenAPI 3.1 document. */
+/* openapi.c - prints the rows of all doors as an OpenAPI 3.1 document. */
 #include "api/front/openapi.h"
 
 #include <errno.h>
@@ -10,9 +10,10 @@
 #include "base/str.h"
 #include "model/text.h"
 
-/* Codes that every address can answer with. */
+/* Codes that every address may return. */
 static const char common_errors[] = "bad_input unknown_parameter engine";
-static const char key_errors[] = "unauthorized forbidden quota_exceeded"; /* ... that need a key */
+static const char key_errors[] =
+    "unauthorized forbidden quota_exceeded"; /* codes of addresses that need a key */
 
 static json_t *parse(const char *text)
 {
@@ -43,7 +44,9 @@ static json_t *make_body(const struct door_route *route)
                      is_json ? TYPE_JSON : TYPE_BYTES, "schema", schema);
 }
 
-/* What stands for each code of a list under its status; the codes of one status are told together.
+/*
+ * Adds a response for each status of a list of codes; codes with the same status share one
+ * response.
  */
 static int add_errors(json_t *responses, const char *codes)
 {
@@ -113,7 +116,7 @@ static json_t *make_responses(const struct door_route *route)
     return responses;
 }
 
-/* A key with the row's scope, in one header or the other; over the unix socket none is needed. */
+/* A key with the row's scope, in either header; over the unix socket none is needed. */
 static json_t *make_security(const struct door_route *route)
 {
     const char *scope = scope_name(route->scope);
@@ -139,7 +142,7 @@ static json_t *make_operation(const struct door_ops *ops, const struct door_rout
     return operation;
 }
 
-/* "/v1/sessions/{id}/outputs/{name*}" without the star, which is ours. */
+/* "/v1/sessions/{id}/outputs/{name*}" without the star, which OpenAPI does not have. */
 static void plain_path(const char *path, char *ret, size_t size)
 {
     size_t at = 0;
@@ -183,7 +186,7 @@ static json_t *make_paths(const struct door_list *doors)
     return paths;
 }
 
-/* The nouns of every door. */
+/* The schemas of every door. */
 static json_t *make_schemas(const struct door_list *doors)
 {
     json_t *schemas = json_object();
@@ -201,7 +204,7 @@ static json_t *make_schemas(const struct door_list *doors)
     return schemas;
 }
 
-/* The schemas, with every code as the enum of an error's. */
+/* The schemas, with all error codes as an enum. */
 static json_t *make_components(const struct door_list *doors)
 {
     static const char schemes[] =

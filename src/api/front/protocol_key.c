@@ -1,4 +1,4 @@
-/* protocol_key.c - the key of a browser's WebSocket, among the protocols that it offers. */
+/* protocol_key.c - finds the key of a browser's WebSocket among the protocols that it offers. */
 #include <string.h>
 
 #include "api/front/auth.h"

@@ -1,6 +1,6 @@
 /*
- * refuse.c - requests that no handler sees: no row fits, or the server itself refuses them. The
- * words are the same for every door, the shape is that of the door whose request it is.
+ * refuse.c - refuses requests without a handler: no row matches, or the server itself refuses them.
+ * The text is the same for every door, the shape is that of the request's door.
  */
 #include "api/front/front_private.h"
 #include "api/front/reply.h"

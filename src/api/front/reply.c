@@ -1,4 +1,4 @@
-/* reply.c - answers in JSON, and errors with what a client needs to go on; see reply.h. */
+/* reply.c - replies in JSON, and errors with the members a client needs to go on; see reply.h. */
 #include "api/front/reply.h"
 
 #include <errno.h>
@@ -154,7 +154,7 @@ bool front_execution(const struct door_call *call, struct session **ret_session,
 {
     struct error err = {0};
 
-    if (!front_session(call, false, ret_session)) /* what it wrote is gone with the session */
+    if (!front_session(call, false, ret_session)) /* its output was deleted with the session */
         return false;
     if (session_find_execution(*ret_session, http_param(call->http, "execution"), ret, &err) == 0)
         return true;

@@ -1,6 +1,5 @@
 /*
- * row_text.h - pieces that rows of doors are made of: JSON Schema as text, parameters, lists of
- * errors.
+ * row_text.h - macros for the rows of doors: JSON Schema as text, parameters, lists of errors.
  *
  * Runs in: broker
  */
@@ -9,8 +8,10 @@
 
 /* clang-format off */
 
-/* JSON as it is written, without quotes to escape. What it holds is not expanded: pieces are put
- * together as text with OBJECT(), MEMBER() and ALSO(). */
+/*
+ * JSON written without escaped quotes. Macros inside are not expanded: pieces are combined as text
+ * with OBJECT(), MEMBER() and ALSO().
+ */
 #define JSON(...) #__VA_ARGS__
 
 #define S_ANY_OBJECT  JSON({"type":"object"})
@@ -28,18 +29,20 @@
 #define S_NAMES       JSON({"type":"array","items":{"type":"string"}})
 #define S_LANGUAGE    JSON({"type":"string","enum":["python","javascript","bash"],"default":"python"})
 
-/* OBJECT(MEMBER("rows", S_SIZE) ALSO("columns", S_SIZE), "rows", "columns"): the names behind the
- * members are those that have to be there. Other members than these are refused. */
+/*
+ * OBJECT(MEMBER("rows", S_SIZE) ALSO("columns", S_SIZE), "rows", "columns"): the names after the
+ * members are required. Other members are refused.
+ */
 #define MEMBER(name, schema) "\"" name "\":" schema
 #define ALSO(name, schema) "," MEMBER(name, schema)
 #define OBJECT(members, ...)                            \
     "{\"type\":\"object\",\"properties\":{" members "}" \
     ",\"required\":[" #__VA_ARGS__ "],\"additionalProperties\":false}"
-/* ... are passed over. */
+/* ... other members are ignored. */
 #define OPEN_OBJECT(members, ...)                       \
     "{\"type\":\"object\",\"properties\":{" members "}" \
     ",\"required\":[" #__VA_ARGS__ "]}"
-/* {"sessions":[...]} of a noun of the door's schemas. */
+/* {"sessions":[...]}: a reference to one of the door's schemas. */
 #define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
 #define ARRAY_OF(items) "{\"type\":\"array\",\"items\":" items "}"
 #define ARRAY_UP_TO(items, maximum) \

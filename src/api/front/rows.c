@@ -1,8 +1,7 @@
 /*
- * rows.c - the doors opened, and their rows made into routes of the servers: once, at start, with
- * every schema compiled. Also whose a request is.
+ * rows.c - opens the doors and compiles their rows to routes of the servers: once, at start, with
+ * every schema. Also finds the door of a request.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "api/front/front_private.h"
@@ -12,7 +11,7 @@
 
 /* ---- compiling ---- */
 
-/* What a row says wrong is a mistake in the program: a test compiles all of them. */
+/* A wrong row is a bug of the program: a test compiles all of them. */
 static int compile(const struct door_route *route, const char *text, struct schema **ret,
                    struct error *err)
 {
@@ -59,9 +58,7 @@ static struct http_route make_route(const struct front_row *row)
 static int compile_table(const struct http_route *routes, size_t count, struct route_table **ret,
                          struct error *err)
 {
-    return route_compile(routes, count, ret) < 0
-               ? error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory")
-               : 0;
+    return route_compile(routes, count, ret) < 0 ? error_memory(err) : 0;
 }
 
 static int open_door(struct front *front, struct front_door *door, size_t first, struct error *err)
@@ -92,7 +89,7 @@ int front_rows_compile(struct front *front, struct error *err)
     own->rows = calloc(own->route_count + 1, sizeof(*own->rows));
     own->routes = calloc(own->route_count + 1, sizeof(*own->routes));
     if (!own->rows || !own->routes)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < front->doors.count && r == 0; i++) {
         own->doors[i].ops = front->doors.rows[i];
         r = open_door(front, &own->doors[i], first, err);
@@ -121,7 +118,7 @@ void front_rows_free(struct front *front)
     free(own->routes);
 }
 
-/* ---- whose a request is ---- */
+/* ---- the door of a request ---- */
 
 static const struct front_door *claimed_by(const struct front *front,
                                            const struct http_request *http)

@@ -1,4 +1,4 @@
-/* stream.c - replies made while they are sent, and events in them. */
+/* stream.c - replies that are produced while they are sent, and events in them. */
 #include <string.h>
 
 #include "api/front/reply.h"
@@ -36,7 +36,7 @@ static void on_freed(void *ctx)
     stream->freed(stream->ctx);
 }
 
-/* An end that its client can tell from others; of what has another shape only the end. */
+/* Ends a stream of events with an event that names the reason; other streams just end. */
 static void on_stop(void *ctx, const struct error *why)
 {
     struct front_stream *stream = ctx;
@@ -56,7 +56,8 @@ void front_stream_start(struct front_stream *stream, unsigned status, const char
 {
     static const struct http_source source = {.more = on_more, .freed = on_freed, .stop = on_stop};
 
-    /* Bytes that end without all of them being there would be taken for the whole. */
+    /* A reply of bytes that ended early would be taken for complete, so only streams of events and
+     * of lines can be stopped. */
     stream->is_endless = str_equal(type, TYPE_EVENTS) || str_equal(type, TYPE_LINES);
     if (str_equal(type, TYPE_EVENTS))
         stream->counted = ((const struct front *)http_ctx(stream->http))->auth.metrics;
@@ -70,7 +71,7 @@ void front_stream_event(struct front_stream *stream, const char *id, const char 
     CLEANUP(buf_free) struct buf text = BUF_INIT(stream->text.maximum);
 
     if (stream->was_stopped)
-        ; /* nothing comes behind the last word */
+        ; /* nothing follows the last event */
     else if (!data || text_of_json(data, FRONT_JSON, &text) < 0 ||
              sse_write(&stream->text, id, event, buf_text(&text), text.length) < 0)
         stream->is_broken = true;

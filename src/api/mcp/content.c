@@ -2,9 +2,9 @@
  * content.c - a tool's reply as content blocks: the text, pictures of this run, a link for each new
  * or changed file.
  *
- * Everything a model needs is in the text: clients throw blocks away. Pictures are bounded in
- * number and in the sum of their base64, because clients refuse results of a megabyte; one that
- * does not fit is a link like any other file.
+ * Everything a model needs is in the text, because some clients drop the other blocks. Pictures are
+ * bounded in number and in the sum of their base64, because clients refuse results of a megabyte; a
+ * picture that does not fit becomes a link like any other file.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,9 +24,9 @@ struct file {
     const char *mime; /* static, or `own_mime` */
     char *own_mime;
     char path[LIMIT_PATH_BYTES + 1];
-    json_int_t bytes; /* -1: not known */
-    bool is_picture;  /* may be shown */
-    json_t *picture;  /* its block, when it was fetched */
+    json_int_t bytes; /* -1: unknown */
+    bool is_picture;  /* can be a picture block */
+    json_t *picture;  /* its block, if it was fetched */
 };
 
 struct mcp_content {
@@ -34,15 +34,15 @@ struct mcp_content {
     struct buf text;
     bool is_error;
     json_t *cell;       /* values of a cell, for its pictures; NULL: none */
-    json_t *structured; /* the reply as JSON; NULL: it is not wanted */
+    json_t *structured; /* the reply as JSON; NULL: not wanted */
     struct file *files;
     size_t file_count;
-    size_t at;            /* the next file that may have to be fetched */
-    size_t picture_count; /* fetched or wanted */
-    size_t picture_text;  /* base64 so far */
+    size_t at;            /* index of the next file that may have to be fetched */
+    size_t picture_count; /* fetched or requested */
+    size_t picture_text;  /* bytes of base64 so far */
 };
 
-/* Only what every client shows. */
+/* Only types that every client shows. */
 static bool is_picture(const char *mime)
 {
     return str_equal(mime, "image/png") || str_equal(mime, "image/jpeg");
@@ -66,7 +66,7 @@ static int add_file(struct mcp_content *content, const char *name, const char *m
     return 0;
 }
 
-/* The outputs of a command, which the reply has as JSON values. */
+/* The outputs of a command; the reply has them as JSON values. */
 static int add_outputs(struct mcp_content *content, json_t *outputs)
 {
     json_t *output;
@@ -85,7 +85,7 @@ static int add_outputs(struct mcp_content *content, json_t *outputs)
     return r;
 }
 
-/* Those that were fetched. */
+/* Files of the result that were fetched. */
 static int add_result_files(struct mcp_content *content, const struct result *result)
 {
     int r = 0;
@@ -162,7 +162,7 @@ const char *mcp_content_wants(struct mcp_content *content, size_t *ret_maximum)
     return NULL;
 }
 
-/* The answer for the file that was wanted; NULL: it could not be had. */
+/* The bytes of the requested file; NULL: it could not be read. */
 void mcp_content_picture(struct mcp_content *content, const void *data, size_t length)
 {
     struct file *file = &content->files[content->at++];
@@ -199,7 +199,7 @@ static json_t *link_block(const struct mcp_content *content, const struct file *
     return link;
 }
 
-/* Revisions without links get their words, in the text. */
+/* For protocol versions without links: adds the link to the text. */
 static int append_link_text(struct mcp_content *content, const struct file *file)
 {
     CLEANUP(buf_free) struct buf uri = BUF_INIT(MCP_URI_MAX);
@@ -215,7 +215,7 @@ static void append_block(json_t *blocks, json_t *block)
         json_array_append_new(blocks, block);
 }
 
-/* Clients that see structuredContent drop the text: all of it is in there again. */
+/* Clients that see structuredContent drop the text, so it contains the whole text again. */
 static void add_structured(struct mcp_content *content, json_t *result)
 {
     json_t *structured = ptr_take(&content->structured);

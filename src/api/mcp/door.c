@@ -1,4 +1,4 @@
-/* door.c - MCP over HTTP as a door of the front hall: its rows, opened and closed. */
+/* door.c - MCP over HTTP as a door of the front hall: its rows, open() and close(). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static int open_door(struct front *front, void **ret, struct error *err)
     int r = -ENOMEM;
 
     if (!door)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *ret = door;
     door->host = mcp_engine_new(front->manager, front->tools, &front->auth);
     if (door->host)

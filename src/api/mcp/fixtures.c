@@ -1,4 +1,7 @@
-/* fixtures.c - what the conformance suite wants to find, as rows of JSON; see fixtures.h. */
+/*
+ * fixtures.c - tools, prompts and resources of the conformance suite, as rows of JSON; see
+ * fixtures.h.
+ */
 #include "api/mcp/fixtures.h"
 
 #include <string.h>
@@ -23,7 +26,7 @@
     "{\"type\":\"object\",\"properties\":{\"" name "\":{\"type\":\"string\",\"description\":\"a " \
     "text\"}},\"required\":[\"" name "\"]}"
 
-/* Of 2020-12, with words that servers tend to lose. */
+/* JSON Schema 2020-12, with keywords that servers tend to drop. */
 #define WHOLE_SCHEMA                                                                               \
     "{\"$schema\":\"https://json-schema.org/draft/2020-12/"                                        \
     "schema\",\"type\":\"object\",\"$defs\":{"                                                     \
@@ -40,7 +43,7 @@
 static const struct tool_fixture {
     const char *name;
     const char *schema;
-    const char *result; /* NULL: made by code */
+    const char *result; /* NULL: produced by code */
 } tools[] = {
     {"test_simple_text", NO_ARGUMENTS, CONTENT(TEXT("This is a simple text response."))},
     {"test_image_content", NO_ARGUMENTS, CONTENT(IMAGE)},

@@ -1,6 +1,6 @@
 /*
- * fixtures_input.c - fixtures that ask the client something: a legacy one by a request of ours that
- * its stream carries, a modern one by a result that says what is missing; see fixtures.h.
+ * fixtures_input.c - fixtures that ask the client something: in the legacy era by a request that is
+ * sent on its stream, in the modern era by a result that says what is missing; see fixtures.h.
  */
 #include <string.h>
 
@@ -64,7 +64,7 @@ static json_t *question(const char *method)
 
 /* ---- legacy ---- */
 
-/* The id of our question is made of that of the request which asks it. */
+/* The question's id is made from the id of the request that asks it. */
 static json_t *question_id(json_t *id)
 {
     CLEANUP(freep) char *text = json_dumps(id, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -132,7 +132,7 @@ static bool ask_legacy(struct mcp_request *request, const char *name)
 
 /* ---- modern ---- */
 
-/* "ROUND.HASH": bound to the fixture; the key is no secret, there is nothing behind it. */
+/* "ROUND.HASH": bound to the fixture; the key is not a secret, because nothing depends on it. */
 static void state_write(const char *name, int round, char *text, size_t size)
 {
     static const char key[] = "conformance fixtures";
@@ -148,7 +148,7 @@ static void state_write(const char *name, int round, char *text, size_t size)
         str_format(text + used, size - used, "%02x", digest[i]);
 }
 
-/* Which round the client is in: 0 without a state, -1 for one that is not ours. */
+/* The client's round: 0 without a state, -1 for a state that this server did not make. */
 static int state_round(struct mcp_request *request, const char *name)
 {
     json_t *state = json_object_get(request->params, "requestState");
@@ -169,7 +169,7 @@ static const struct input_row {
     const char *keys[3], *methods[3];
     bool has_state;
     int rounds;
-    bool is_careful; /* asks only for what the client declared */
+    bool is_careful; /* asks only for capabilities that the client declared */
 } rows[] = {
     {"test_input_required_result_elicitation", {"user_name"}, {ELICIT}, false, 1, false},
     {"test_input_required_result_sampling", {"capital_question"}, {SAMPLE}, false, 1, false},
@@ -202,7 +202,7 @@ static bool is_declared(struct mcp_request *request, const char *method)
                                                                  : "roots");
 }
 
-/* What is still to be asked; an empty object: nothing. */
+/* The questions that are still open; an empty object: none. */
 static json_t *missing(struct mcp_request *request, const struct input_row *row, bool is_all)
 {
     json_t *given = json_object_get(request->params, "inputResponses");

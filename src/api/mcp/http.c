@@ -1,8 +1,8 @@
 /*
- * http.c - MCP's one path: who asks, which era, which conversation; see mcp_http_private.h.
+ * http.c - MCP's one path: finds the caller, the era and the conversation; see mcp_http_private.h.
  *
- * POST carries one message. GET shows a legacy conversation's stream, DELETE ends one. Whatever is
- * refused is refused as an error of JSON-RPC.
+ * POST carries one message. GET shows a legacy conversation's stream, DELETE ends a conversation.
+ * Every refusal is an error of JSON-RPC.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,9 +16,9 @@
 #include "base/str.h"
 #include "model/text.h"
 
-#define LOOK_MS 500         /* between two looks at what runs */
-#define IDLE_LOOK_MS 60000  /* and at conversations in which nothing does */
-#define ALLOW "Allow: POST" /* a client without a conversation has nothing else */
+#define LOOK_MS 500         /* interval of the sweep while requests run */
+#define IDLE_LOOK_MS 60000  /* and while none runs */
+#define ALLOW "Allow: POST" /* the only method for a client without a conversation */
 
 /* ---- refusals ---- */
 
@@ -82,8 +82,8 @@ struct post {
     struct http_request *http;
     const struct caller *caller;
     json_t *message;
-    json_t *id;                    /* of a request; borrowed, NULL: none */
-    const char *version, *session; /* that the headers name; NULL: none */
+    json_t *id;                    /* id of a request; borrowed, NULL: none */
+    const char *version, *session; /* from the headers; NULL: none */
     bool takes_json, takes_events;
 };
 
@@ -126,7 +126,7 @@ static void refuse_headers(struct post *post, int code, const char *version, con
     http_reply(post->http, 400, "application/json", NULL, buf_text(&text), text.length);
 }
 
-/* Whether it is a notification or an answer, as they have to be. */
+/* Whether it is a valid notification or an answer. */
 static bool is_telling(json_t *message)
 {
     json_t *method = json_object_get(message, "method");
@@ -150,7 +150,7 @@ static void post_modern(struct post *post)
     int code;
 
     if (!json_object_get(post->message, "id") && is_telling(post->message)) {
-        http_reply(post->http, 202, NULL, NULL, NULL, 0); /* there are none that mean anything */
+        http_reply(post->http, 202, NULL, NULL, NULL, 0); /* notifications have no effect here */
         return;
     }
     code = mcp_check_headers(post->message, &headers, why, sizeof(why));
@@ -187,7 +187,7 @@ static void post_initialize(struct post *post)
         mcp_dialog_end(post->door, dialog, post->caller);
 }
 
-/* A request that was cancelled: nothing more is said. */
+/* A request that was cancelled: no answer is sent. */
 static void end_silently(struct mcp_stream *stream)
 {
     stream->is_over = true;
@@ -200,7 +200,7 @@ static void end_silently(struct mcp_stream *stream)
     mcp_door_wake(stream->door);
 }
 
-/* What answers nothing is for the requests of the conversation that run. */
+/* Passes a message that expects no answer to the running requests of the conversation. */
 static void tell_all(struct post *post, const struct mcp_dialog *dialog)
 {
     if (!is_telling(post->message)) {
@@ -251,7 +251,7 @@ static void post_legacy(struct post *post)
     }
 }
 
-/* Not JSON, or nested too deep: the peer of nobody says what is wrong. */
+/* Not JSON, or nested too deep: a temporary peer makes the error. */
 static void refuse_text(struct post *post, const char *text, size_t length)
 {
     struct mcp_stream *stream;
@@ -261,19 +261,19 @@ static void refuse_text(struct post *post, const char *text, size_t length)
     if (!stream)
         return;
     mcp_peer_message(stream->peer, text, length, clock_now_ms());
-    if (stream->http) /* blanks are no message at all */
+    if (stream->http) /* only blanks: not a message */
         mcp_refuse(ptr_take(&stream->http), 400, NULL, MCP_PARSE_ERROR, NULL,
                    "the body is empty: it has to be one message of JSON-RPC");
     stream->is_over = true;
 }
 
-/* What the headers promise; false: it was refused. */
+/* Checks the headers Content-Type and Accept; false: it was refused. */
 static bool check_types(struct post *post)
 {
     const char *accept = http_header(post->http, "Accept");
 
     post->takes_json = mcp_accepts(accept, "application/json");
-    /* "*" "/" "*" alone is a client that knows nothing of streams. */
+    /* "*" "/" "*" alone comes from a client that does not know streams. */
     post->takes_events = accept && strcasestr(accept, "text/event-stream");
     if (!mcp_is_json_type(http_header(post->http, "Content-Type")))
         mcp_refuse(post->http, 415, NULL, MCP_INVALID_REQUEST, NULL,
@@ -327,7 +327,7 @@ static void on_post(struct mcp_http *door, struct http_request *http, const stru
 
 /* ---- GET and DELETE ---- */
 
-/* The conversation that the header names; NULL: it was answered. */
+/* The conversation that the header names; NULL: the request was answered. */
 static struct mcp_dialog *named_dialog(struct mcp_http *door, struct http_request *http,
                                        const struct principal *who)
 {
@@ -348,7 +348,7 @@ static struct mcp_dialog *named_dialog(struct mcp_http *door, struct http_reques
     return dialog;
 }
 
-/* The stream for what no request asked for: there is one, and the newest reader has it. */
+/* The stream for messages outside of requests: there is one, and the newest reader gets it. */
 static void show_unasked(struct mcp_http *door, struct mcp_dialog *dialog,
                          const struct caller *caller, struct http_request *http)
 {
@@ -378,7 +378,7 @@ static void resume(struct mcp_http *door, struct mcp_dialog *dialog, struct http
         stream = mcp_dialog_stream(door, dialog, number);
     if (!stream || event > INT64_MAX || !mcp_stream_has(stream, event))
         mcp_refuse(http, 400, NULL, MCP_INVALID_REQUEST, NULL,
-                   "what came after the event '%.60s' is not kept any more", last);
+                   "events after '%.60s' are no longer stored", last);
     else
         mcp_stream_show(stream, http, (int64_t)event);
 }
@@ -423,7 +423,7 @@ void mcp_http_handle(struct mcp_http *door, struct http_request *http, const str
         on_get(door, http, caller);
 }
 
-/* ---- the sweep ---- */
+/* ---- the periodic sweep ---- */
 
 void mcp_door_wake(struct mcp_http *door)
 {
@@ -449,7 +449,7 @@ static void on_due(void *ctx)
     door->spec.reactor->ops->timer_set(door->timer, door->is_due ? 0 : wait_ms);
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct error *err)
 {
@@ -461,7 +461,7 @@ int mcp_http_new(const struct mcp_http_spec *spec, struct mcp_http **ret, struct
     }
     if (!door || !door->timer) {
         free(door);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     *ret = door;
     return 0;

@@ -1,4 +1,7 @@
-/* http_check.c - what MCP says about headers of HTTP: types, versions, copies of the body. Pure. */
+/*
+ * http_check.c - checks the HTTP headers that MCP defines: types, versions, copies of values in the
+ * body. Pure.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -36,7 +39,7 @@ const char *mcp_header_value(const char *value, char *to, size_t size)
     return to;
 }
 
-/* "a/b" by "a/b", "a/" "*" and "*" "/" "*". */
+/* Whether "a/b" is covered by "a/b", "a/" "*" or "*" "/" "*". */
 static bool range_covers(const char *range, size_t length, const char *type)
 {
     size_t kind = strcspn(type, "/") + 1;
@@ -110,7 +113,7 @@ static bool header_equals(const char *header, json_t *value)
            memcmp(buf_text(&text), json_string_value(value), text.length) == 0;
 }
 
-/* The member that Mcp-Name repeats; NULL: this method has none. */
+/* The member that Mcp-Name repeats; NULL: none for this method. */
 static const char *name_member(const char *method)
 {
     if (str_equal(method, "tools/call") || str_equal(method, "prompts/get"))

@@ -1,10 +1,11 @@
-/* http_dialog.c - conversations of the legacy era: ids, whose they are, their end. */
+/* http_dialog.c - conversations of the legacy era: their ids, their owners, their end. */
 #include <errno.h>
 #include <string.h>
 
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/str.h"
 
 static bool is_same(const struct principal *a, const struct principal *b)
@@ -15,8 +16,6 @@ static bool is_same(const struct principal *a, const struct principal *b)
 
 void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const struct caller *caller)
 {
-    struct mcp_dialog **at = &door->dialogs;
-
     for (struct mcp_stream *stream = door->streams, *next; stream; stream = next) {
         next = stream->next;
         if (stream->dialog == dialog)
@@ -24,16 +23,14 @@ void mcp_dialog_end(struct mcp_http *door, struct mcp_dialog *dialog, const stru
     }
     while (dialog->kept)
         mcp_stream_free(dialog->kept);
-    while (*at != dialog)
-        at = &(*at)->next;
-    *at = dialog->next;
+    LIST_UNLINK(door->dialogs, dialog);
     door->dialog_count--;
-    if (dialog->own[0] && !door->is_closing) /* a broker that goes leaves its sessions */
+    if (dialog->own[0] && !door->is_closing) /* a broker that stops leaves its sessions alive */
         door->spec.ops->left(door->spec.host, &dialog->who, caller, dialog->own, NULL, NULL);
     free(dialog);
 }
 
-/* Room for one more of this key: the one that was idle longest goes. */
+/* Makes room for one more conversation of this key: ends the one that was idle longest. */
 static bool make_room(struct mcp_http *door, const struct caller *caller)
 {
     struct mcp_dialog *oldest = NULL;
@@ -72,7 +69,7 @@ int mcp_dialog_new(struct mcp_http *door, const struct caller *caller, struct mc
     r = dialog ? id_make(dialog->id, "mcp") : -ENOMEM;
     if (r < 0) {
         free(dialog);
-        return error_set(err, r, ERROR_ENGINE, "no id for a conversation: %s", strerror(-r));
+        return error_set(err, r, ERROR_ENGINE, "making an id for a conversation: %s", strerror(-r));
     }
     dialog->who = caller->who;
     dialog->used_ms = clock_now_ms();

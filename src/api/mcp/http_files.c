@@ -1,8 +1,8 @@
 /*
  * http_files.c - outputs and files of sessions for MCP over HTTP; see http_host.h.
  *
- * A file is asked of the box first, which has the newest; when it is not there, or the session is
- * over, a saved output of the same name will do.
+ * A file is first requested from the box, which has the newest version; if it is not there, or the
+ * session has ended, a saved output of the same name is used.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,12 +31,12 @@ int mcp_engine_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     struct error gone = {0};
 
     if (!own || auth_session(host->auth, &asker->caller.who, own, true, &session, &gone) < 0) {
-        mcp_work_listed(work, NULL, NULL); /* nothing was run yet */
+        mcp_work_listed(work, NULL, NULL); /* no session was created yet */
         return 0;
     }
     json = session_outputs_json(session);
     if (!json)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     mcp_work_listed(work, own, json_object_get(json, "outputs"));
     return 0;
 }
@@ -45,7 +45,7 @@ int mcp_engine_list(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
 
 struct reading {
     struct mcp_task task;
-    struct session *session; /* alive: a box is asked */
+    struct session *session; /* live: its box is asked */
     struct box *box;
     uint32_t op; /* 0: none */
     bool waits_for_box, is_too_large, is_list_cut;
@@ -89,7 +89,10 @@ static void reading_missing(struct reading *reading, const struct error *err)
     reading_done(reading, MCP_READ_MISSING);
 }
 
-/* Of a session that may be over. false: there is none of this name, or it cannot be read. */
+/*
+ * Reads a saved output of a session that may have ended; false: there is none of this name, or it
+ * cannot be read.
+ */
 static bool read_saved(struct reading *reading, struct session *session)
 {
     CLEANUP(fd_closep) int fd = -1;
@@ -112,7 +115,7 @@ static bool read_saved(struct reading *reading, struct session *session)
     return true;
 }
 
-/* A folder as lines: a slash behind folders, sizes behind files. */
+/* A folder as lines: a slash after folders, sizes after files. */
 static void on_entry(void *ctx, const struct box_entry *entry)
 {
     struct reading *reading = ctx;
@@ -120,7 +123,7 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     int r = reading->is_list_cut ? -EFBIG : 0;
 
     if (strlen(entry->name) + 64 > lines->maximum - lines->length)
-        r = -EFBIG; /* room for the last line */
+        r = -EFBIG; /* keeps room for the last line */
     if (r == 0 && S_ISREG(entry->mode))
         r = buf_printf(lines, "%s\t%llu\n", entry->name,
                        (unsigned long long)(entry->bytes & INT64_MAX));
@@ -169,7 +172,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     if (length > reading->maximum - MIN(reading->data.length, reading->maximum) ||
         buf_append(&reading->data, data, length) < 0)
         reading->is_too_large = true;
-    return length; /* the rest is dropped; at most one byte over the maximum was asked for */
+    return length; /* the rest is dropped; at most one byte above the maximum was requested */
 }
 
 static void on_got(void *ctx, const struct error *err)
@@ -207,7 +210,7 @@ static void on_box(void *ctx, struct box *box, const struct error *failed)
         on_got(reading, &err);
 }
 
-/* MCP_LOG_FOLDER "3/stdout": the beginning of what an execution printed. */
+/* MCP_LOG_FOLDER "3/stdout": the beginning of an execution's output. */
 static void read_log(struct reading *reading, struct session *session)
 {
     const char *number = reading->path + strlen(MCP_LOG_FOLDER);
@@ -268,7 +271,7 @@ int mcp_engine_read(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     struct reading *reading = calloc(1, sizeof(*reading));
 
     if (!reading)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *reading = (struct reading){
         .task = {.work = work, .cancel = reading_cancel},
         .maximum = maximum,

@@ -1,6 +1,6 @@
 /*
- * http_host.c - what MCP over HTTP needs of the engine: keys, tool calls, a conversation's session.
- * Files are in http_files.c.
+ * http_host.c - connects MCP over HTTP to the session manager: keys, tool calls, a conversation's
+ * session. Files are in http_files.c.
  */
 #include "api/mcp/http_host.h"
 
@@ -16,7 +16,7 @@
 #include "session/session_manager.h"
 #include "tool/call.h"
 
-#define TAIL 2048 /* bytes of output that are looked at for its last line */
+#define TAIL 2048 /* bytes of output that are searched for the last line */
 
 struct mcp_engine *mcp_engine_new(struct session_manager *manager, struct tools *tools,
                                   const struct auth *auth)
@@ -38,12 +38,12 @@ void mcp_engine_free(struct mcp_engine *host)
 struct call {
     struct mcp_task task;
     const struct mcp_asker *asker;
-    char (*own)[LIMIT_NAME + 1]; /* NULL: there is none */
-    char word[LIMIT_NAME + 1];   /* the session that was asked for; empty: none */
+    char (*own)[LIMIT_NAME + 1]; /* NULL: none */
+    char word[LIMIT_NAME + 1];   /* the session that was requested; empty: none */
     struct tool_call *call;
 };
 
-/* A session that is gone is not asked again: the next call gets a new one. */
+/* Forgets a session that has ended: the next call creates a new one. */
 static void forget_session(struct call *call, const struct tool_reply *reply)
 {
     const char *code = reply ? tool_reply_error(reply) : NULL;
@@ -89,14 +89,15 @@ static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_
     if (made && is_left)
         str_copy(id, sizeof(id), made);
     if (execution && call->asker->keeps_commands && is_left)
-        execution_signal(execution, SIGKILL, NULL); /* leaving it would not end it */
+        execution_signal(execution, SIGKILL,
+                         NULL); /* a background command would outlive the call */
     tool_cancel(call->call);
     if (id[0])
         end_session(host, &call->asker->caller.who, &call->asker->caller, id, NULL, NULL);
     free(call);
 }
 
-/* The conversation's own session, made at its first use. */
+/* The conversation's own session, created at its first use. */
 static int own_session(struct mcp_engine *host, const struct mcp_asker *asker, struct error *err)
 {
     struct session *session;
@@ -132,8 +133,8 @@ static struct execution *find_lost(struct mcp_engine *host, struct mcp_asker *as
 }
 
 /*
- * A call whose answer was lost. A command that runs or ran is waited for, what can be done twice is
- * done again; else the model is told. 1: the call is to go on with *tool and *arguments.
+ * A call whose answer was lost. A command that runs or ran is waited for, an idempotent call is
+ * repeated; otherwise the model gets an error. 1: continue with *tool and *arguments.
  */
 static int recover(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_work *work,
                    const struct tool_row **tool, const char *session, json_t **arguments,
@@ -157,7 +158,7 @@ static int recover(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_
                execution_number(execution));
     *tool = tool_of(TOOL_SANDBOX_WAIT);
     *arguments = json_pack("{s:s, s:i}", "execution_id", id, "timeout", LIMIT_EXEC_TIMEOUT_S);
-    return *arguments ? 1 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return *arguments ? 1 : error_memory(err);
 }
 
 static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_work *work,
@@ -169,7 +170,7 @@ static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_wo
     struct tool_call *started;
 
     if (!call)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     *call = (struct call){
         .task = {.work = work, .cancel = call_cancel}, .asker = asker, .own = asker->own};
     str_copy(call->word, sizeof(call->word), session ? session : "");
@@ -177,7 +178,7 @@ static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_wo
     tool_start(host->tools, &asker->caller, tool, arguments, call->word[0] ? call->word : NULL,
                on_done, call, &started);
     if (!started)
-        return 0; /* it was answered, and `call` is gone */
+        return 0; /* it was answered, and `call` is freed */
     call->call = started;
     execution = tool_call_execution(started);
     if (execution && asker->keeps_commands && tool->is_found_again)
@@ -216,7 +217,7 @@ static void host_cancel(void *ctx, struct mcp_work *work, bool is_left)
         task->cancel(ctx, task, is_left);
 }
 
-/* The end of what it has printed, of the stream that has something. */
+/* Reports the end of its output, from the stream that has some. */
 static void host_look(void *ctx, struct mcp_work *work)
 {
     struct mcp_task *task = mcp_work_attached(work);

@@ -1,5 +1,5 @@
 /*
- * http_host.h - shared by the two files of the engine's side of MCP over HTTP, and nobody else.
+ * http_host.h - shared by http_host.c and http_files.c only.
  *
  * Runs in: broker, commands
  */
@@ -16,7 +16,7 @@ struct mcp_engine {
     const struct auth *auth;
 };
 
-/* What is attached to a work: the first member of whatever waits for the engine. */
+/* Attached to a work: the first member of each struct that waits for the session manager. */
 struct mcp_task {
     struct mcp_work *work;
     /* Ends and frees it; is_left as in mcp_http_ops. */

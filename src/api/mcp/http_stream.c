@@ -1,6 +1,6 @@
 /*
- * http_stream.c - the answer of one POST, or what a GET shows: JSON or events, kept and shown
- * again; see mcp_http_private.h.
+ * http_stream.c - the answer to one POST, or the stream of a GET: JSON or events, stored and
+ * resent; see mcp_http_private.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "http/sse.h"
 
-#define RETRY_MS 1000 /* a client that lost us comes back after this */
+#define RETRY_MS 1000 /* a client that lost its connection retries after this time */
 static const char beat[] = ":\n\n";
 
 /* ---- events ---- */
@@ -54,7 +54,7 @@ static bool event_add(struct mcp_stream *stream, uint64_t number, const char *te
     return true;
 }
 
-/* The first event of a legacy stream: an id to come back with, and when. */
+/* The first event of a legacy stream: an id to resume with, and the retry time. */
 static bool prime(struct mcp_stream *stream)
 {
     char text[96];
@@ -64,7 +64,7 @@ static bool prime(struct mcp_stream *stream)
     return event_add(stream, 0, text, strlen(text));
 }
 
-/* Bytes that wait for the client. */
+/* Bytes that the client has not read. */
 static size_t backlog(const struct mcp_stream *stream)
 {
     size_t bytes = 0;
@@ -111,7 +111,7 @@ static long on_more(void *ctx, void *data, size_t size)
         stream->at = event->next;
         stream->offset = 0;
         if (!stream->dialog)
-            event_drop_first(stream); /* nobody can ask for it again */
+            event_drop_first(stream); /* no client can request it again */
     }
     if (count == 0 && stream->wants_beat && size >= strlen(beat)) {
         count = strlen(beat);
@@ -136,7 +136,7 @@ static void on_freed(void *ctx)
     free(reader);
 }
 
-/* As if its client had left. */
+/* Treated as if its client had left. */
 static void on_stop(void *ctx, const struct error *why)
 {
     struct mcp_reader *reader = ctx;
@@ -151,7 +151,7 @@ static void on_stop(void *ctx, const struct error *why)
     http_reply_more(reader->http);
 }
 
-/* The reply that shows it now ends where it is. */
+/* Ends the reply that currently shows the stream. */
 static void reader_leave(struct mcp_stream *stream)
 {
     struct mcp_reader *reader = ptr_take(&stream->reader);
@@ -207,7 +207,7 @@ void mcp_stream_show(struct mcp_stream *stream, struct http_request *http, int64
     http_reply_stream(http, 200, "text/event-stream", headers, -1, &source, reader);
 }
 
-/* From waiting to events. */
+/* Switches from waiting to events. */
 static void open_events(struct mcp_stream *stream)
 {
     struct http_request *http = ptr_take(&stream->http);
@@ -227,7 +227,7 @@ static void on_gone(void *ctx)
     mcp_door_wake(stream->door);
 }
 
-/* ---- what the peer says ---- */
+/* ---- messages of the peer ---- */
 
 static unsigned status_of(const struct mcp_stream *stream, int kind)
 {
@@ -263,10 +263,10 @@ static void send_notice(struct mcp_stream *stream, const char *message, size_t l
 {
     if (!stream->takes_events || (!stream->http && !stream->reader && !stream->was_shown) ||
         backlog(stream) > LIMIT_MCP_BACKLOG)
-        return; /* nobody can or does read it */
+        return; /* no client can or does read it */
     if (stream->http)
         open_events(stream);
-    add_message(stream, message, length); /* without memory it is left out */
+    add_message(stream, message, length); /* without memory it is dropped */
 }
 
 void mcp_stream_send(void *ctx, const char *message, size_t length, int kind)
@@ -286,7 +286,7 @@ void mcp_stream_send(void *ctx, const char *message, size_t length, int kind)
             if (stream->http)
                 open_events(stream);
             if (!add_message(stream, message, length))
-                reader_leave(stream); /* an end without an answer: its client asks again */
+                reader_leave(stream); /* ends without an answer: the client sends it again */
         }
         mcp_door_wake(stream->door);
     }
@@ -324,13 +324,13 @@ static void on_cancel(void *ctx, struct mcp_work *work)
 {
     struct mcp_stream *stream = ctx;
 
-    /* A broker that goes leaves its sessions. */
+    /* A broker that stops leaves its sessions alive. */
     stream->door->spec.ops->cancel(stream->door->spec.host, work, !stream->door->is_closing);
 }
 
 const struct mcp_ops mcp_stream_ops = {mcp_stream_send, on_call, on_list, on_read, on_cancel};
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 void mcp_stream_move(struct mcp_stream *stream, struct mcp_stream **home)
 {
@@ -378,7 +378,7 @@ struct mcp_stream *mcp_stream_new(struct mcp_http *door, struct mcp_dialog *dial
 void mcp_stream_free(struct mcp_stream *stream)
 {
     mcp_stream_move(stream, NULL);
-    stream->is_over = true; /* what is said from here on goes nowhere */
+    stream->is_over = true; /* later messages are dropped */
     mcp_peer_freep(&stream->peer);
     reader_leave(stream);
     if (stream->http && !stream->door->is_closing) {
@@ -424,7 +424,7 @@ bool mcp_stream_tick(struct mcp_stream *stream, uint64_t now_ms)
         look(stream, now_ms);
     if (stream->http && stream->dialog && stream->takes_events &&
         now_ms - stream->opened_ms >= MCP_STREAM_MS)
-        open_events(stream); /* so that its client can come back for the answer */
+        open_events(stream); /* so that its client can resume for the answer */
     if (stream->reader && now_ms >= stream->beat_ms) {
         stream->beat_ms = now_ms + MCP_BEAT_MS;
         stream->wants_beat = true;

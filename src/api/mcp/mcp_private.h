@@ -1,9 +1,9 @@
 /*
- * mcp_private.h - what the files of this door share: the structs behind mcp.h, the shapes of
- * answers.
+ * mcp_private.h - the structs behind mcp.h and the shapes of answers, for the files of api/mcp
+ * only.
  *
- * Private to api/mcp. Functions that take a json_t to send steal the reference and accept NULL (no
- * memory): the peer then gets an internal error instead.
+ * Functions that take a json_t to send steal the reference and accept NULL (no memory): the client
+ * then gets an internal error instead.
  *
  * Runs in: broker, commands
  */
@@ -21,12 +21,13 @@
 #define MCP_TEMPLATE MCP_SCHEME "{session}/{+path}"
 #define MCP_MODERN "2026-07-28"
 #define MCP_LEGACY_NEWEST "2025-11-25"
-#define MCP_LEGACY_LINKS "2025-06-18" /* the first with resource_link and structuredContent */
+/* The first version with resource_link and structuredContent */
+#define MCP_LEGACY_LINKS "2025-06-18"
 #define MCP_META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define MCP_META_SERVER "io.modelcontextprotocol/serverInfo"
 #define MCP_SESSION_SIZE (LIMIT_NAME + 1)
-#define MCP_URI_MAX (3 * LIMIT_PATH_BYTES + LIMIT_NAME + 32) /* every byte as %XX */
+#define MCP_URI_MAX (3 * LIMIT_PATH_BYTES + LIMIT_NAME + 32) /* every byte escaped as %XX */
 
 enum mcp_code {
     MCP_PARSE_ERROR = -32700,
@@ -52,23 +53,23 @@ struct mcp_peer {
     const struct mcp_server *server;
     const struct mcp_ops *ops;
     void *ctx;
-    char version[16]; /* agreed on by initialize; the newest legacy one before */
+    char version[16]; /* agreed on by initialize; the newest legacy version before */
     char session[MCP_SESSION_SIZE];
     struct mcp_work *works;
     size_t work_count;
-    uint64_t sequence;  /* the transport's number of the message that is taken now; 0: none */
-    uint64_t lost_ms;   /* its answer was lost, and it was sent first at this time; 0: it is new */
-    uint64_t answering; /* inside send(): the number of the message that is answered */
+    uint64_t sequence;  /* the transport's number of the message that is being handled; 0: none */
+    uint64_t lost_ms;   /* its answer was lost, and it was first sent at this time; 0: it is new */
+    uint64_t answering; /* inside send(): the number of the message that is being answered */
 };
 
-/* Who asked, and how an answer has to look. */
+/* The request to be answered, and the shape of the answer. */
 struct mcp_origin {
     json_t *id;
     bool is_modern;
-    uint64_t sequence, lost_ms; /* as the peer's, when the message came */
+    uint64_t sequence, lost_ms; /* the peer's values when the message arrived */
 };
 
-/* A request while it is dispatched; everything is borrowed. */
+/* A request while it is dispatched; all members are borrowed. */
 struct mcp_request {
     struct mcp_peer *peer;
     struct mcp_origin origin;
@@ -87,28 +88,28 @@ struct mcp_work {
     enum mcp_work_kind kind;
     struct mcp_origin origin; /* owns its id */
     void *attached;
-    json_t *progress_token; /* NULL: no progress was asked for */
+    json_t *progress_token; /* NULL: the client wants no progress */
     uint64_t began_ms, due_ms;
-    int64_t progress; /* told last */
+    int64_t progress; /* last value sent */
     char tail[MCP_TAIL_SIZE];
-    char *uri; /* WORK_READ: as it was asked for */
-    /* WORK_CALL once the reply is there: pictures are fetched one by one */
+    char *uri; /* WORK_READ: as requested */
+    /* WORK_CALL after its reply: pictures are fetched one by one */
     struct mcp_content *content;
     char session[MCP_SESSION_SIZE];
 };
 
 /* peer.c */
 void mcp_send_result(struct mcp_peer *peer, const struct mcp_origin *origin, json_t *result);
-/* With ttlMs and cacheScope, where the era has them; ttl 0: private. */
+/* With ttlMs and cacheScope, if the era has them; ttl 0: private. */
 void mcp_send_cached(struct mcp_peer *peer, const struct mcp_origin *origin, json_t *result,
                      long ttl_ms);
 void mcp_send_error(struct mcp_peer *peer, const struct mcp_origin *origin, enum mcp_code code,
                     json_t *data, const char *format, ...) __attribute__((format(printf, 5, 6)));
 void mcp_send_notice(struct mcp_peer *peer, const char *method, json_t *params);
-/* A parsed message of any shape; the rest is mcp_peer_message()'s. */
+/* A parsed message of any shape; the second half of mcp_peer_message(). */
 void mcp_peer_take(struct mcp_peer *peer, json_t *message, uint64_t now_ms);
 json_t *mcp_error_json(json_t *id, enum mcp_code code, json_t *data, const char *text);
-/* Text of a member without a NUL in it; NULL when it is not there or not such a text. */
+/* The string value of a member; NULL: missing, not a string, or with a NUL. */
 const char *mcp_text(json_t *object, const char *name);
 
 /* raw_id.c: the id of a message that cannot be parsed, as a new reference; NULL: unreadable. */
@@ -117,7 +118,7 @@ bool mcp_is_too_deep(const char *text, size_t length);
 
 /* work.c */
 struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_kind kind);
-void mcp_work_free(struct mcp_work *work); /* takes it out of its peer's list */
+void mcp_work_free(struct mcp_work *work); /* removes it from its peer's list */
 void mcp_work_cancel(struct mcp_peer *peer, json_t *id);
 
 /* tools.c: the list with `session` in every schema; NULL with err on bad schemas or no memory. */
@@ -147,31 +148,31 @@ void mcp_resource_done(struct mcp_work *work, enum mcp_read_kind kind, const voi
 /* uri.c */
 int mcp_uri_parse(const char *uri, char session[MCP_SESSION_SIZE], char path[LIMIT_PATH_BYTES + 1]);
 int mcp_uri_write(struct buf *uri, const char *session, const char *path);
-const char *mcp_mime(const char *name); /* by its ending; never NULL */
+const char *mcp_mime(const char *name); /* by its extension; never NULL */
 
-/* values.c: what a cell answered with, as execution_cell_json() has it; NULL: nothing */
+/* values.c: the values of a cell, from execution_cell_json(); NULL: none */
 int mcp_values_text(json_t *cell, struct buf *text);
 void mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *length);
 json_t *mcp_values_within(json_t *results); /* new reference: without pictures, and bounded */
 
 /* reply_text.c */
-int mcp_append_clean(struct buf *text, json_t *value); /* without NULs, which no client shows */
+int mcp_append_clean(struct buf *text, json_t *value); /* without NULs, which clients do not show */
 int mcp_end_line(struct buf *text);
 
-/* content.c: a tool's reply as blocks. */
+/* content.c: a tool's reply as content blocks. */
 struct mcp_content;
 int mcp_content_new(const char *session, const struct tool_reply *reply, bool is_structured,
                     struct mcp_content **ret);
 void mcp_content_freep(struct mcp_content **content);
-/* The path of the next picture to fetch, and how large it may be; NULL: there is none. */
+/* The path of the next picture to fetch, and its maximum size; NULL: none. */
 const char *mcp_content_wants(struct mcp_content *content, size_t *ret_maximum);
 void mcp_content_picture(struct mcp_content *content, const void *data, size_t length);
 /* The whole result; has_links: the era knows resource_link. NULL: no memory. */
 json_t *mcp_content_result(struct mcp_content *content, bool has_links);
-/* A result of one text that is an error. */
+/* An error result with one text. */
 json_t *mcp_content_refusal(const char *text);
 
-/* reply_text.c: the words of block 1. */
+/* reply_text.c: the text of block 1. */
 int mcp_reply_text(const struct tool_reply *reply, const char *session, struct buf *text);
 bool mcp_reply_is_error(const struct tool_reply *reply);
 

@@ -1,4 +1,4 @@
-/* methods.c - the handshakes of both eras, and the methods that need nothing of the host. */
+/* methods.c - the handshakes of both eras, and the methods that need no host. */
 #include <string.h>
 
 #include "api/mcp/fixtures.h"
@@ -11,7 +11,7 @@
 #define PROMPT_TITLE "Work in the sandbox"
 #define PROMPT_TEXT "How to write, run and fix code with these tools"
 
-/* When to use the server: clients put it into the model's prompt and cut it at 2 KB. */
+/* When to use the server: clients put this into the model's prompt and cut it at 2 KB. */
 static const char instructions[] =
     "Bailey runs code and commands in a walled-off Linux sandbox without network. Use it whenever "
     "code has to be executed: calculations, data analysis, plots, tests of a script, shell tools.\n"
@@ -24,7 +24,7 @@ static const char instructions[] =
     "A command that fails is a normal result with its exit code and stderr. For work of more than "
     "50 seconds call sandbox_exec with background true, then sandbox_wait.";
 
-/* Where calls need not belong to a conversation. */
+/* For calls that need not belong to a conversation. */
 static const char http_instructions[] = "\nEvery result names its session: pass it as 'session' in "
                                         "later calls to work on with the same "
                                         "files.";
@@ -48,7 +48,7 @@ static json_t *instructions_for(const struct mcp_server *server)
 
 static json_t *capabilities(const struct mcp_request *request)
 {
-    /* Nothing here ever changes by itself: no listChanged, no subscribe. */
+    /* The lists never change: no listChanged, no subscribe. */
     json_t *all = json_pack("{s:{},s:{},s:{},s:{},s:{}}", "tools", "resources", "prompts",
                             "completions", "logging");
 
@@ -90,7 +90,7 @@ void mcp_ping(struct mcp_request *request)
     mcp_send_result(request->peer, &request->origin, json_object());
 }
 
-/* Taken and kept nowhere: what we log goes to standard error. */
+/* Accepted without effect: the log goes to standard error. */
 void mcp_set_level(struct mcp_request *request)
 {
     static const char *const levels[] = {"debug", "info",     "notice", "warning",
@@ -141,7 +141,7 @@ void mcp_prompts_get(struct mcp_request *request)
                                   prompt));
 }
 
-/* The one thing that can be completed: the session of the resource template. */
+/* Only the session of the resource template can be completed. */
 void mcp_complete(struct mcp_request *request)
 {
     json_t *ref = json_object_get(request->params, "ref");

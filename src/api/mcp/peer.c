@@ -1,9 +1,9 @@
 /*
  * peer.c - a connection: parsing a message, deciding its era, dispatching it, and how answers look.
  *
- * The era is decided for each message alone: one that carries the keys of 2026-07-28 in
- * params._meta is modern, everything else is legacy, whatever came before. Clients probe with one
- * and go on with the other.
+ * The era is decided for each message alone: a message with the keys of 2026-07-28 in params._meta
+ * is modern, every other one is legacy, whatever came before. Clients probe with one era and go on
+ * with the other.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static const struct method_row {
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* Never without an answer: when there is no memory for it, one that needs none. */
+/* Always answers: without memory by a constant text. */
 static void send_message(struct mcp_peer *peer, json_t *message, int kind)
 {
     static const char no_memory[] =
@@ -81,7 +81,7 @@ void mcp_send_cached(struct mcp_peer *peer, const struct mcp_origin *origin, jso
     mcp_send_result(peer, origin, result);
 }
 
-/* An id that could not be read is left out: null is no id in any of the schemas. */
+/* An id that could not be read is left out: no schema allows null as an id. */
 json_t *mcp_error_json(json_t *id, enum mcp_code code, json_t *data, const char *text)
 {
     json_t *error =
@@ -112,7 +112,7 @@ void mcp_send_notice(struct mcp_peer *peer, const char *method, json_t *params)
     json_t *notice =
         json_pack("{s:s,s:s,s:o}", "jsonrpc", "2.0", "method", method, "params", params);
 
-    if (notice) /* nobody waits for a notice */
+    if (notice) /* a notice has no waiting client */
         send_message(peer, notice, MCP_NOTICE);
 }
 
@@ -126,14 +126,14 @@ const char *mcp_text(json_t *object, const char *name)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* Whether the message speaks 2026-07-28; discover exists nowhere else. */
+/* Whether the message belongs to 2026-07-28; discover exists only there. */
 static bool is_modern(const char *method, json_t *meta)
 {
     return json_object_get(meta, MCP_META_VERSION) ||
            json_object_get(meta, MCP_META_CAPABILITIES) || str_equal(method, "server/discover");
 }
 
-/* Whether a modern request says what it has to say; otherwise it is answered. */
+/* Whether a modern request has its required members; otherwise it is answered. */
 static bool is_modern_valid(struct mcp_request *request, json_t *meta)
 {
     const char *version = mcp_text(meta, MCP_META_VERSION);
@@ -178,10 +178,10 @@ static void notified(struct mcp_peer *peer, const char *method, json_t *params)
 {
     if (str_equal(method, "notifications/cancelled"))
         mcp_work_cancel(peer, json_object_get(params, "requestId"));
-    /* initialized, roots/list_changed and what nobody knows yet need nothing of us */
+    /* initialized, roots/list_changed and unknown notifications need no action */
 }
 
-/* Nobody but the fixtures ever asks a client. */
+/* Only fixtures ask a client. */
 static void answered(struct mcp_peer *peer, json_t *message)
 {
     if (peer->server->has_fixtures)
@@ -252,7 +252,7 @@ void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, ui
                        LIMIT_MCP_DEPTH);
         return;
     }
-    /* Of members with one name the last wins, as everywhere in JSON. */
+    /* Of duplicate members the last wins, as usual in JSON. */
     message = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
     if (message) {
         mcp_peer_take(peer, message, now_ms);
@@ -279,14 +279,14 @@ int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret,
     CLEANUP(mcp_server_freep) struct mcp_server *server = calloc(1, sizeof(*server));
 
     if (!server)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     server->tools = settings->tools;
     server->tool_count = settings->tool_count;
     server->is_structured = settings->is_structured;
     server->is_http = settings->is_http;
     server->has_fixtures = settings->has_fixtures;
     if (settings->prompt && !(server->prompt = strdup(settings->prompt)))
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     server->tool_list = mcp_tools_build(settings, err);
     if (!server->tool_list)
         return err && err->num < 0 ? err->num : -ENOMEM;
@@ -312,7 +312,7 @@ int mcp_peer_new(const struct mcp_server *server, const struct mcp_ops *ops, voi
     struct mcp_peer *peer = calloc(1, sizeof(*peer));
 
     if (!peer)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     peer->server = server;
     peer->ops = ops;
     peer->ctx = ctx;

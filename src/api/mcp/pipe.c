@@ -1,11 +1,12 @@
 /*
- * pipe.c - the broker's side of `bailey mcp`: a peer of MCP for each connection; see pipe.h.
+ * pipe.c - the broker's side of `bailey mcp`: one MCP peer for each connection; see pipe.h.
  *
- * Theory of operation. A pipe is one conversation with a session of its own, as one of HTTP is, and
- * is served by the same host (mcp_http_ops). When its connection is lost without the word "e", the
- * command may have been killed, or may come back: what runs goes on for GRACE_MS. A connection that
- * names the same session in that time takes over; else everything ends as with "e". A broker that
- * stops ends nothing: the command finds its commands again through the next one.
+ * Theory of operation. A pipe is one conversation with its own session, like a conversation over
+ * HTTP, and is served by the same host (mcp_http_ops). When its connection is lost without the
+ * message "e", the command may have been killed, or may come back: running calls go on for
+ * GRACE_MS. A connection that names the same session in that time takes over; else everything ends
+ * as with "e". A broker that stops ends nothing: the command finds its executions again through the
+ * next broker.
  */
 #include "api/mcp/pipe.h"
 
@@ -16,6 +17,7 @@
 #include "api/mcp/mcp_http_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "http/websocket.h"
 #include "tool/tool.h"
@@ -26,21 +28,21 @@
 struct mcp_pipe {
     struct mcp_pipe *next;
     struct mcp_http *door;
-    struct websocket *socket; /* NULL: the connection is lost */
+    struct websocket *socket; /* NULL: the connection was lost */
     struct mcp_server *server;
     struct mcp_peer *peer;
     struct mcp_asker asker;
-    struct reactor_timer *timer; /* progress, or the end of the grace */
-    char name[LIMIT_NAME + 1];   /* the session that was asked for; empty: one of its own */
+    struct reactor_timer *timer; /* next progress message, or end of the grace time */
+    char name[LIMIT_NAME + 1];   /* the session that was requested; empty: its own */
     char own[LIMIT_NAME + 1];
-    char told[MCP_PIPE_HEAD_MAX];         /* the last "s" */
+    char told[MCP_PIPE_HEAD_MAX];         /* the last "s" message */
     uint64_t answered;                    /* SEQ of the last answer */
-    struct mcp_pipe_frame *frames, **end; /* that wait for room */
-    bool ends;                            /* "e" came, or nobody came back */
-    struct ending *ending;                /* its session is being ended; NULL: it is not */
+    struct mcp_pipe_frame *frames, **end; /* frames that wait for room */
+    bool ends;                            /* "e" arrived, or the grace time is over */
+    struct ending *ending;                /* its session is being ended; NULL: no */
 };
 
-/* Waits for a session's end; the pipe may go first. */
+/* Waits for a session's end; may outlive the pipe. */
 struct ending {
     struct mcp_pipe *pipe;
 };
@@ -51,7 +53,7 @@ struct mcp_pipe_frame {
     char data[];
 };
 
-/* ---- out ---- */
+/* ---- to the command ---- */
 
 static void drop_frames(struct mcp_pipe *pipe)
 {
@@ -82,7 +84,10 @@ static void on_drained(void *ctx)
         websocket_hold(pipe->socket, false);
 }
 
-/* Without memory the connection is closed: the command asks again through the next one. */
+/*
+ * Without memory the connection is closed: the command sends its requests again through the next
+ * one.
+ */
 static void send_frame(struct mcp_pipe *pipe, const char *head, const char *text, size_t length)
 {
     size_t before = strlen(head);
@@ -103,7 +108,8 @@ static void send_frame(struct mcp_pipe *pipe, const char *head, const char *text
     *pipe->end = frame;
     pipe->end = &frame->next;
     if (!websocket_has_room(pipe->socket))
-        websocket_hold(pipe->socket, true); /* a client that does not read is not read */
+        websocket_hold(pipe->socket,
+                       true); /* a client that does not read gets no further requests handled */
     else
         on_drained(pipe);
 }
@@ -116,7 +122,7 @@ static void send_settled(struct mcp_pipe *pipe, uint64_t sequence)
     send_frame(pipe, head, NULL, 0);
 }
 
-/* What the next connection has to know, when it changed. */
+/* Sends what the next connection must know, if it changed. */
 static void send_state(struct mcp_pipe *pipe)
 {
     char head[MCP_PIPE_HEAD_MAX];
@@ -130,14 +136,14 @@ static void send_state(struct mcp_pipe *pipe)
     send_frame(pipe, head, NULL, 0);
 }
 
-/* ---- what the peer asks ---- */
+/* ---- operations of the peer ---- */
 
 static void on_send(void *ctx, const char *message, size_t length, int kind)
 {
     struct mcp_pipe *pipe = ctx;
     char head[MCP_PIPE_HEAD_MAX] = "n";
 
-    send_state(pipe); /* first: a command that has the answer can go on in its session */
+    send_state(pipe); /* sent first: a command that has the answer can then go on in its session */
     if (kind != MCP_NOTICE) {
         pipe->answered = pipe->peer->answering;
         str_format(head, sizeof(head), "a %" PRIu64, pipe->answered);
@@ -179,7 +185,7 @@ static void on_cancel(void *ctx, struct mcp_work *work)
 {
     struct mcp_pipe *pipe = ctx;
 
-    /* One that was taken over, or whose broker stops, leaves what runs as it is. */
+    /* A pipe that was taken over, or whose broker stops, leaves running commands as they are. */
     pipe->door->spec.ops->cancel(pipe->door->spec.host, work, pipe->socket || pipe->ends);
     if (pipe->socket && !pipe->ends)
         send_settled(pipe, work->origin.sequence);
@@ -191,12 +197,7 @@ static const struct mcp_ops peer_ops = {on_send, on_call, on_list, on_read, on_c
 
 static void pipe_free(struct mcp_pipe *pipe)
 {
-    struct mcp_pipe **at = &pipe->door->pipes;
-
-    while (*at && *at != pipe)
-        at = &(*at)->next;
-    if (*at)
-        *at = pipe->next;
+    LIST_UNLINK(pipe->door->pipes, pipe);
     mcp_peer_freep(&pipe->peer);
     mcp_server_freep(&pipe->server);
     if (pipe->timer)
@@ -225,7 +226,7 @@ static void on_ended(void *ctx)
     free(ending);
 }
 
-/* The conversation is over: what runs is killed, and the session of its own goes with its files. */
+/* The conversation has ended: kills running commands, and ends its own session with its files. */
 static void end_all(struct mcp_pipe *pipe)
 {
     const struct mcp_http_spec *spec = &pipe->door->spec;
@@ -261,7 +262,7 @@ static void on_due(void *ctx)
     struct mcp_pipe *pipe = ctx;
 
     if (!pipe->socket)
-        end_all(pipe); /* nobody came back */
+        end_all(pipe); /* the grace time is over */
     else if (pipe->peer)
         tick(pipe);
 }
@@ -281,7 +282,7 @@ static void on_closed(void *ctx, unsigned status)
         pipe->door->spec.reactor->ops->timer_set(pipe->timer, GRACE_MS);
 }
 
-/* ---- in ---- */
+/* ---- from the command ---- */
 
 static bool has_work(const struct mcp_pipe *pipe, uint64_t sequence)
 {
@@ -291,7 +292,7 @@ static bool has_work(const struct mcp_pipe *pipe, uint64_t sequence)
     return false;
 }
 
-/* "m 12", "r 12 1700000000000": the numbers behind the letter. */
+/* "m 12", "r 12 1700000000000": reads the numbers after the letter. */
 static bool read_head(const char *head, uint64_t *ret_sequence, uint64_t *ret_began_ms)
 {
     char first[32];
@@ -315,7 +316,7 @@ static void take(struct mcp_pipe *pipe, const char *head, const char *text, size
         return;
     }
     if (!read_head(head, &sequence, &began_ms) || !strchr("mrl", head[0])) {
-        websocket_close(pipe->socket, 1002, "not a word of pipe.h");
+        websocket_close(pipe->socket, 1002, "unknown command of pipe.h");
         return;
     }
     pipe->peer->sequence = sequence;
@@ -354,9 +355,9 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
         spec->ops->speak(spec->host, NULL, "");
 }
 
-/* ---- its beginning ---- */
+/* ---- opening ---- */
 
-/* A lost pipe with this session: its command is back. */
+/* A lost pipe with this session: its command has come back. */
 static void take_over(struct mcp_http *door, const char *own)
 {
     struct mcp_pipe *pipe = door->pipes;
@@ -379,7 +380,7 @@ static struct mcp_pipe *pipe_new(struct mcp_http *door, struct http_request *htt
                                     .is_structured = http_query(http, "structured")};
 
     if (!pipe) {
-        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(err);
         return NULL;
     }
     *pipe =

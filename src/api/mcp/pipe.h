@@ -1,8 +1,8 @@
 /*
- * pipe.h - what `bailey mcp` and the broker say to each other: MCP's messages over a WebSocket on
- * the daemon's socket (GET /mcp/pipe). The command carries lines; the host is the broker's.
+ * pipe.h - the protocol between `bailey mcp` and the broker: MCP's messages over a WebSocket on the
+ * daemon's socket (GET /mcp/pipe). The command passes lines on; the broker has the host.
  *
- * Each WebSocket message is binary: one line of words, '\n', and the text of an MCP message.
+ * Each WebSocket message is binary: one header line, '\n', and the text of an MCP message.
  *
  *   to the broker
  *     "m SEQ"         a message; SEQ is a number of the command's own, rising from 1
@@ -26,6 +26,6 @@
 #define BAILEY_API_MCP_PIPE_H
 
 #define MCP_PIPE_PATH "/mcp/pipe"
-#define MCP_PIPE_HEAD_MAX 256 /* bytes of the line of words */
+#define MCP_PIPE_HEAD_MAX 256 /* bytes of the header line */
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * raw_id.c - the id of a message that the JSON parser refuses: invalid UTF-8, half a surrogate
- * pair, too deep. A client that gets an error without its id waits for ever; so the id is looked
- * for in the bytes. A walk over strings and brackets that builds nothing.
+ * pair, too deep. A client that gets an error without its id would wait forever, so the id is
+ * searched in the bytes, by a walk over strings and brackets that allocates nothing.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define ID_TEXT_MAX 512
 
-/* Behind the string that begins at `at` with a quote; `length` when it does not end. */
+/* The offset after the string that begins at `at` with a quote; `length` if it does not end. */
 static size_t string_end(const char *text, size_t length, size_t at)
 {
     for (at++; at < length; at++) {
@@ -45,7 +45,7 @@ bool mcp_is_too_deep(const char *text, size_t length)
     return false;
 }
 
-/* A string or an integer, and nothing else, is an id. */
+/* An id is a string or an integer. */
 static json_t *read_id(const char *text, size_t length, size_t at)
 {
     size_t end = at;

@@ -1,6 +1,6 @@
 /*
- * reply_text.c - a tool's reply as the text a model reads: one line of facts, what was printed, the
- * error output under a marker, what to do next. Pure.
+ * reply_text.c - a tool's reply as the text a model reads: one line of facts, stdout, stderr under
+ * a marker, a hint. Pure.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "model/text.h"
 #include "tool/reply.h"
 
-/* Appends bytes without NULs, which no client shows. */
+/* Appends bytes without NULs, which clients do not show. */
 static int append_bytes(struct buf *text, const char *from, size_t left)
 {
     int failed = 0;
@@ -31,7 +31,7 @@ int mcp_append_clean(struct buf *text, json_t *value)
     return append_bytes(text, json_string_value(value), json_string_length(value));
 }
 
-/* A text of ours that may quote a guest's bytes. */
+/* An engine's text that may quote a guest's bytes. */
 static int append_words(struct buf *text, const char *words)
 {
     uint64_t invalid = 0;
@@ -39,14 +39,14 @@ static int append_words(struct buf *text, const char *words)
     return text_clean(text, words, strlen(words), false, &invalid);
 }
 
-/* The text stands on lines of its own. */
+/* Ends the current line, so that the next text begins on its own line. */
 int mcp_end_line(struct buf *text)
 {
     return text->length > 0 && text->data[text->length - 1] != '\n' ? buf_append_text(text, "\n")
                                                                     : 0;
 }
 
-/* The one result has more facts than the other kinds show. */
+/* The full result has more facts than the other kinds. */
 static bool is_result(const struct tool_reply *reply)
 {
     return reply->kind == TOOL_REPLY_RESULT;
@@ -108,7 +108,7 @@ static int append_header(const struct tool_reply *reply, const char *session, st
     return failed | buf_append_text(text, "]\n");
 }
 
-/* Where the rest of an output is that was cut: sandbox://s_1/.log/3/stdout */
+/* Where to read output that was cut: sandbox://s_1/.log/3/stdout */
 static int append_log(const struct tool_reply *reply, int stream, const char *session,
                       struct buf *text)
 {
@@ -124,7 +124,7 @@ static int append_log(const struct tool_reply *reply, int stream, const char *se
                                stream_name(stream), session, number + 1, stream_name(stream));
 }
 
-/* What was printed: stdout, then stderr under a marker. */
+/* The output: stdout, then stderr under a marker. */
 static int append_output(const struct tool_reply *reply, const char *session, struct buf *text)
 {
     CLEANUP(buf_free) struct buf printed = BUF_INIT(SIZE_MAX / 2); /* bounded when captured */
@@ -162,7 +162,7 @@ static int append_run(const struct tool_reply *reply, const char *session, struc
     return failed;
 }
 
-/* A reply that has no output of its own: its words, then its facts as name: value. */
+/* A reply without output: its text, then its facts as name: value. */
 static int append_facts(const struct tool_reply *reply, const char *session, struct buf *text)
 {
     int failed = 0;
@@ -203,8 +203,8 @@ static int append_last(struct buf *text, const char *label, const char *words)
 }
 
 /*
- * Whether the tool could not do its job. A command that failed is no error of the tool: its exit
- * code says so.
+ * Whether the tool itself failed. A command that failed is not an error of the tool: its exit code
+ * says so.
  */
 bool mcp_reply_is_error(const struct tool_reply *reply)
 {
@@ -219,7 +219,7 @@ int mcp_reply_text(const struct tool_reply *reply, const char *session, struct b
         reply->has_result ? append_run(reply, session, text) : append_facts(reply, session, text);
 
     failed |= append_last(text, "note", reply->session_note);
-    if (reply->kind != TOOL_REPLY_TEXT) /* whose text has it already */
+    if (reply->kind != TOOL_REPLY_TEXT) /* TOOL_REPLY_TEXT contains it already */
         failed |= append_last(text, "note", json_string_value(reply->note));
     failed |= append_last(text, "note", reply->state);
     failed |= append_last(text, "hint", reply->hint);

@@ -1,5 +1,4 @@
 /* resources.c - files of sessions as resources: the list of outputs, the template, reading one. */
-#include <errno.h>
 #include <string.h>
 
 #include "api/mcp/fixtures.h"
@@ -43,7 +42,7 @@ void mcp_resources_list(struct mcp_request *request)
         mcp_work_failed(work, &err);
 }
 
-/* One output as an item of the list; NULL when it is none that can be read. */
+/* One output as an item of the list; NULL: it cannot be read. */
 static json_t *list_item(const char *session, json_t *output)
 {
     CLEANUP(buf_free) struct buf uri = BUF_INIT(MCP_URI_MAX);
@@ -65,7 +64,7 @@ void mcp_work_listed(struct mcp_work *work, const char *session, json_t *outputs
     json_t *list = json_array(), *output;
     size_t index;
 
-    if (work->peer->server->has_fixtures) /* first, and one that can be read */
+    if (work->peer->server->has_fixtures) /* first in the list, and readable */
         mcp_fixtures_list("resources", list);
     json_array_foreach(outputs, index, output)
     {
@@ -107,7 +106,7 @@ void mcp_resources_read(struct mcp_request *request)
         return;
     work->uri = strdup(uri);
     if (!work->uri)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else if (request->peer->ops->read(request->peer->ctx, work, session, path, LIMIT_MCP_RESOURCE,
                                       &err) == 0)
         return;

@@ -1,6 +1,6 @@
 /*
- * tools.c - tools/list and tools/call: rows into the protocol's shape, a call from arguments to the
- * result with its pictures.
+ * tools.c - tools/list and tools/call: converts rows to the protocol's shape, and runs a call from
+ * its arguments to the result with its pictures.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static json_t *session_schema(const struct tool_row *tool, bool is_http)
     return json_pack("{s:s,s:s}", "type", "string", "description", text);
 }
 
-/* The row's schema as this door shows it. */
+/* The row's schema in this door's form. */
 static json_t *tool_schema(const struct tool_row *tool, bool is_http)
 {
     json_t *schema = json_loads(tool->schema, JSON_REJECT_DUPLICATES, NULL);
@@ -46,7 +46,7 @@ static json_t *tool_schema(const struct tool_row *tool, bool is_http)
                                          LIMIT_EXEC_TIMEOUT_S, tool->mcp_timeout_s));
     }
     json_object_set_new(properties, "session", session_schema(tool, is_http));
-    /* Not every model's door takes this keyword; here it says nothing that a client needs. */
+    /* Some model APIs refuse this keyword, and clients do not need it. */
     json_object_foreach(properties, name, property)
     {
         json_object_del(property, "contentMediaType");
@@ -86,7 +86,7 @@ json_t *mcp_tools_build(const struct mcp_settings *settings, struct error *err)
 
 void mcp_tools_list(struct mcp_request *request)
 {
-    /* One page: any cursor is none of ours. */
+    /* The list has one page, so no cursor is valid. */
     if (json_object_get(request->params, "cursor"))
         mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL, "unknown cursor");
     else
@@ -121,7 +121,7 @@ static const struct tool_row *find_tool(struct mcp_request *request)
     return NULL;
 }
 
-/* What the tool gets: without `session`, and with this door's timeout. NULL: no memory. */
+/* The tool's arguments: without `session`, and with this door's timeout. NULL: no memory. */
 static json_t *tool_arguments(const struct tool_row *tool, json_t *given)
 {
     json_t *arguments = given ? json_copy(given) : json_object();
@@ -133,7 +133,7 @@ static json_t *tool_arguments(const struct tool_row *tool, json_t *given)
     return arguments;
 }
 
-/* Whether `session` is one or was left out; models send null for "none". */
+/* Whether `session` is a valid name or missing; models send null for "none". */
 static bool take_session(json_t *given, const char **ret_session)
 {
     json_t *value = json_object_get(given, "session");
@@ -171,7 +171,7 @@ void mcp_tools_call(struct mcp_request *request)
         return;
     arguments = tool_arguments(tool, given);
     if (!arguments)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else if (request->peer->ops->call(request->peer->ctx, work, tool, session, arguments, &err) ==
              0)
         return;

@@ -1,10 +1,10 @@
 /*
  * uri.c - sandbox://SESSION/PATH: a file of a session as a resource.
  *
- * PATH is percent-decoded once. What begins with tmp/ or workspace/ is an absolute path in the box,
- * .log/3/stdout what the third execution printed; anything else is the name of an output, below
- * /tmp/output. Links that we write always have the
- * absolute form. The box's own kernel resolves the path; what is refused here never gets there.
+ * PATH is percent-decoded once. A path that begins with tmp/ or workspace/ is an absolute path in
+ * the box, .log/3/stdout is the output of the third execution; every other path is the name of an
+ * output, below /tmp/output. Links that this server writes always have the absolute form. The box's
+ * own kernel resolves the path; a path that is refused here is never sent to the box.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int hex_digit(char digit)
     return -1;
 }
 
-/* Decodes up to `length` bytes of text; -EINVAL for half an escape or a NUL. */
+/* Decodes up to `length` bytes of text; -EINVAL for an incomplete escape or a NUL. */
 static int decode(const char *text, size_t length, char *to, size_t size)
 {
     size_t have = 0;
@@ -51,7 +51,7 @@ static int decode(const char *text, size_t length, char *to, size_t size)
     return 0;
 }
 
-/* Whether a component is "..": nothing that we name ever has one. */
+/* Whether a component is "..", which no valid URI has. */
 static bool has_dots(const char *path)
 {
     while (*path) {
@@ -70,7 +70,7 @@ static bool is_below(const char *path, const char *folder)
            (path[strlen(folder)] == '/' || path[strlen(folder)] == '\0');
 }
 
-/* A session's id or name: nothing that could be part of a path or a query. */
+/* A session's id or name: without characters of a path or a query. */
 static bool is_session(const char *session)
 {
     return session[0] && session[0] != '.' && !strpbrk(session, "/?#%\\\"\n\r");

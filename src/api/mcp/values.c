@@ -1,9 +1,9 @@
 /*
- * values.c - what a cell answered with besides text: its results as words, pictures as blocks, and
- * all of it within what clients take. Pure.
+ * values.c - values of a cell: its results as text, pictures as blocks, all limited to what clients
+ * accept. Pure.
  *
- * HTML and the like are not put into the text: a model gains nothing from it, and a client might
- * render it. The text says that they are there.
+ * HTML and similar types are not put into the text: a model gains nothing from them, and a client
+ * might render them. The text only names their types.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-/* Kinds that a model reads, the best first. */
+/* Types that a model reads, the best first. */
 static const char *const readable[] = {"text/plain", "text/markdown", "text/latex"};
 
 static bool is_picture(const char *mime)
@@ -118,7 +118,7 @@ void mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *le
     }
 }
 
-/* How long a value is, about: strings count, and what is JSON as text. */
+/* The approximate length of a value: of strings, and of JSON as text. */
 static size_t length_of(json_t *value)
 {
     CLEANUP(freep) char *text = NULL;
@@ -142,7 +142,8 @@ json_t *mcp_values_within(json_t *results)
 
         json_object_foreach(json_object_get(value, "data"), mime, part)
         {
-            size_t length = is_picture(mime) ? SIZE_MAX : length_of(part); /* it has its block */
+            size_t length =
+                is_picture(mime) ? SIZE_MAX : length_of(part); /* a picture has its own block */
 
             if (length <= left) {
                 json_object_set(data, mime, part);

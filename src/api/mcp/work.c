@@ -3,6 +3,7 @@
 
 #include "api/mcp/mcp_private.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "model/text.h"
 
@@ -37,11 +38,7 @@ struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_k
 
 void mcp_work_free(struct mcp_work *work)
 {
-    struct mcp_work **at = &work->peer->works;
-
-    while (*at != work)
-        at = &(*at)->next;
-    *at = work->next;
+    LIST_UNLINK(work->peer->works, work);
     work->peer->work_count--;
     json_decref(work->origin.id);
     json_decref(work->progress_token);
@@ -50,7 +47,7 @@ void mcp_work_free(struct mcp_work *work)
     free(work);
 }
 
-/* Ids are equal by type and value; one that was used twice ends both. No answer goes out. */
+/* Ids are equal by type and value; if an id was used twice both requests end. No answer is sent. */
 void mcp_work_cancel(struct mcp_peer *peer, json_t *id)
 {
     struct mcp_work *next;
@@ -79,7 +76,7 @@ void *mcp_work_attached(const struct mcp_work *work)
     return work->attached;
 }
 
-/* Keeps the last line that has something on it. */
+/* Keeps the last line that is not empty. */
 void mcp_work_printed(struct mcp_work *work, const char *text, size_t length)
 {
     size_t begin;
@@ -102,7 +99,7 @@ static void send_progress(struct mcp_work *work, uint64_t now_ms)
     char text[MCP_TAIL_SIZE + 64];
 
     if (seconds <= work->progress)
-        seconds = work->progress + 1; /* has to rise, whatever the clock does */
+        seconds = work->progress + 1; /* progress must increase, whatever the clock does */
     work->progress = seconds;
     if (work->tail[0])
         snprintf(text, sizeof(text), "running for %lld s: %s", (long long)seconds, work->tail);
@@ -135,7 +132,8 @@ void mcp_work_failed(struct mcp_work *work, const struct error *err)
         mcp_call_read(work, MCP_READ_MISSING, NULL, 0);
         return;
     }
-    /* What a tool could not do is a result that the model reads; the rest is the protocol's. */
+    /* An error of a tool call is a result that the model reads; other errors are JSON-RPC
+     * errors. */
     if (work->kind == WORK_CALL)
         mcp_send_result(work->peer, &work->origin, mcp_content_refusal(err->text));
     else

@@ -1,6 +1,6 @@
 /*
- * artifacts.c - outputs by id: their bytes, with a key or by a signed link; links made, outputs
- * kept and removed. Another tenant's is not there.
+ * artifacts.c - outputs by id: their bytes, with a key or by a signed link; makes links, keeps and
+ * removes outputs. Other tenants get the same 404 as for an output that does not exist.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static json_t *row_json(const struct output_row *row)
                      row->is_kept, "url", url);
 }
 
-/* The one of {id}; false: it was answered. */
+/* The output of {id}; false: the request was answered. */
 static bool find(const struct door_call *call, struct output_row *row)
 {
     const char *id = http_param(call->http, "id");
@@ -67,7 +67,7 @@ static int check_link(const struct door_call *call, struct error *err)
     return r;
 }
 
-/* The row is open: a link is a key of its own; without one auth.c is asked here. */
+/* The row needs no key, because a link replaces it; without a link auth.c checks the key here. */
 void artifacts_get(struct door_call *call)
 {
     bool is_link = front_query_text(call, "signature") || front_query_text(call, "expires");
@@ -79,7 +79,8 @@ void artifacts_get(struct door_call *call)
 
     if (r == 0 && is_link)
         r = artifact_find(call->front->manager, http_param(call->http, "id"), &row, &err);
-    if (r == 0 && is_link && !http_is_local(call->http)) { /* its bytes are its tenant's */
+    if (r == 0 && is_link &&
+        !http_is_local(call->http)) { /* the bytes sent count for the output's tenant */
         struct principal who = {0};
 
         str_copy(who.tenant, sizeof(who.tenant), row.tenant);

@@ -1,6 +1,6 @@
 /*
- * audit.c - GET /v1/audit: lines of the audit as they were written, those that fit, and on request
- * those that come.
+ * audit.c - GET /v1/audit: lines of the audit log that match, and with follow new lines as they are
+ * written.
  */
 #include "observe/audit.h"
 
@@ -10,14 +10,14 @@
 #include "api/rest/rest_private.h"
 #include "base/str.h"
 
-#define PIECE (256 * KIB) /* made at once for a client */
+#define PIECE (256 * KIB) /* produced at once for a client */
 
 struct listing {
     struct front_stream stream;
     struct session_manager *manager;
     struct audit_reader *reader;
     struct reactor *reactor;
-    struct reactor_timer *timer; /* there is more to look at, in a turn of its own */
+    struct reactor_timer *timer; /* there are more lines to read, in a separate turn */
     bool follows;
 };
 
@@ -61,7 +61,7 @@ static void on_freed(void *ctx)
     free(listing);
 }
 
-/* "2026-11-15", or with its time, in UTC; as a text that lines' own times compare with. */
+/* "2026-11-15", or with a time, in UTC; as a text that compares with the times of the lines. */
 static bool read_since(const char *text, char ret[40])
 {
     static const char form[] = "dddd-dd-ddTdd:dd:dd";
@@ -81,7 +81,7 @@ static bool read_since(const char *text, char ret[40])
         i += 1 + strspn(text + i + 1, "0123456789");
     if (!str_equal(text + i, "Z"))
         return false;
-    ret[i] = '\0'; /* "04" comes before "04.123Z", "04Z" would not */
+    ret[i] = '\0'; /* "04" sorts before "04.123Z", "04Z" would not */
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* await.c - a request that waits for an execution's end and answers with the one result. */
+/* await.c - a request that waits for an execution's end and replies with its result. */
 #include "session/await.h"
 
 #include "api/rest/rest_private.h"

@@ -60,7 +60,7 @@ void contexts_create(struct door_call *call)
         front_reply(call->http, 201, context_json(context));
 }
 
-/* The context of {context}; false: it was answered. */
+/* The context of {context}; false: the request was answered. */
 static bool find_context(const struct door_call *call, struct context **ret)
 {
     struct session *session;

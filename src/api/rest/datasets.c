@@ -1,4 +1,4 @@
-/* datasets.c - datasets of a session: listed, and given as bytes of any size. */
+/* datasets.c - datasets of a session: lists them, and takes uploads of any size. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
  * docs.c - GET /openapi.json and the page at /docs, which reads it: one HTML file in the program,
- * nothing from elsewhere.
+ * without external resources.
  *
- * The page's own script and style are named by their hashes in its Content-Security-Policy: nothing
- * else runs in it, whatever a reply of the server brings.
+ * The Content-Security-Policy names the hashes of the page's own script and style: nothing else
+ * runs in it, whatever a reply of the server contains.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ void docs_openapi(struct door_call *call)
         http_reply(call->http, 200, TYPE_JSON, NULL, buf_text(&text), text.length);
 }
 
-/* Base64 of the SHA-256 of what stands between the tags; empty: they are not there. */
+/* Base64 of the SHA-256 of the text between the tags; empty: the tags are missing. */
 static void hash_between(const char *page, const char *start, const char *end, char text[HASH_TEXT])
 {
     CLEANUP(buf_free) struct buf encoded = BUF_INIT(HASH_TEXT);

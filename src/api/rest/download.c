@@ -1,4 +1,4 @@
-/* download.c - a file of the disk as a reply, by ranges; see download.h. */
+/* download.c - sends a file of the disk as a reply, with ranges; see download.h. */
 #include "api/rest/download.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ void rest_download_headers(const char *name, char *disposition,
     headers[count] = NULL;
 }
 
-/* What the client has, or wants of it: the status of the reply. */
+/* Compares the request's conditions and range with the file: the status of the reply. */
 static unsigned choose(struct http_request *http, const char *etag, uint64_t size,
                        struct sending *sending)
 {
@@ -76,13 +76,13 @@ static unsigned choose(struct http_request *http, const char *etag, uint64_t siz
         sending->left = 0;
         return 304;
     }
-    /* For another method than GET there are no ranges (RFC 9110 section 14.2). */
+    /* Methods other than GET have no ranges (RFC 9110 section 14.2). */
     range = str_equal(http_method(http), "GET") ? http_header(http, "Range") : NULL;
     return statuses[http_range_read(range, http_header(http, "If-Range"), etag ? etag : "", size,
                                     &sending->at, &sending->left)];
 }
 
-/* Behind those of every download. */
+/* Added after the headers of every download. */
 static void add_headers(const char **headers, unsigned status, const char *etag,
                         const struct sending *sending, uint64_t size, char tag[HEADER_MAX],
                         char range[HEADER_MAX])

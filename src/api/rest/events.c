@@ -1,4 +1,4 @@
-/* events.c - the bus as server-sent events, of everything or of one session; resumable by id. */
+/* events.c - the bus as server-sent events, of all sessions or of one; resumable by id. */
 #include "observe/bus.h"
 
 #include <inttypes.h>
@@ -6,13 +6,13 @@
 #include "api/rest/rest_private.h"
 #include "base/str.h"
 
-#define PIECE_MAX (256 * KIB) /* events made at once for a client */
+#define PIECE_MAX (256 * KIB) /* events produced at once for a client */
 
 struct listener {
     struct front_stream stream;
     struct bus_reader *reader;
-    bool is_one;    /* of one session: its end is the stream's */
-    bool was_ended; /* that session had ended before: what is kept, then the end */
+    bool is_one;    /* of one session: ends with the session */
+    bool was_ended; /* that session had ended before: sends the stored events, then ends */
 };
 
 static void on_notify(void *ctx)
@@ -59,7 +59,7 @@ static void listen_to(struct door_call *call, struct session *session)
         return;
     }
     if (last && last_id == 0)
-        last_id = 1; /* from the beginning; for the bus 0 is nobody who has read before */
+        last_id = 1; /* from the beginning; for the bus 0 means a reader without an earlier id */
     listener = calloc(1, sizeof(*listener));
     if (listener)
         listener->reader =

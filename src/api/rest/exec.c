@@ -1,5 +1,6 @@
-/* exec.c - POST /v1/sessions/{id}/exec: a command, answered with its result, its events, or at
- * once.
+/*
+ * exec.c - POST /v1/sessions/{id}/exec: a command, answered with its result, with its events, or
+ * immediately (background).
  */
 #include "api/rest/rest_private.h"
 #include "api/start.h"

@@ -1,8 +1,8 @@
 /*
- * file_bytes.c - GET and PUT of a file's bytes, any size: streamed through, never held.
+ * file_bytes.c - GET and PUT of a file's bytes, any size: streamed, never stored.
  *
- * Down: the box sends into a window here, and is stopped while that is full. Up: what the box does
- * not take stays in the client's socket.
+ * GET: the box sends into a window here, and is stopped while it is full. PUT: bytes that the box
+ * does not take stay in the client's socket.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,25 +16,25 @@
 
 #define WINDOW (512 * KIB)
 
-/* ---- down ---- */
+/* ---- GET ---- */
 
 /*
- * It lives in two steps: until the first bytes (or the end) the status is not known and it is a
- * file_call that waits; from then on it is a stream's source.
+ * It has two phases: until the first bytes (or the end) arrive the status is not known and it is a
+ * waiting file_call; from then on it is a stream's source.
  */
 struct download {
     struct file_call *file;
     struct front_stream stream;
-    bool is_stopped;  /* the box has bytes that we did not take */
+    bool is_stopped;  /* the box has bytes that were not taken */
     bool has_started; /* the reply has begun */
-    bool is_inside;   /* fill() is under way */
+    bool is_inside;   /* inside fill() */
 };
 
 static void download_freed(void *ctx)
 {
     struct download *download = ctx;
 
-    file_call_free(download->file); /* cancels what is left */
+    file_call_free(download->file); /* cancels the rest of the operation */
 }
 
 static void download_free(struct file_call *file)
@@ -75,11 +75,11 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     size_t taken = MIN(length, room);
 
     if (taken > 0 && buf_append(&download->stream.text, data, taken) < 0)
-        taken = 0; /* no memory now: it is tried again when something has gone out */
+        taken = 0; /* no memory now: tried again when some bytes were sent */
     rest_file_bytes(file->front, "out", taken);
     download->is_stopped = taken < length;
     if (!download->has_started)
-        download_begin(download); /* may free everything, when the client left just now */
+        download_begin(download); /* may free everything, if the client left meanwhile */
     else if (!download->is_inside)
         http_reply_more(download->stream.http);
     return taken;
@@ -127,7 +127,7 @@ void files_get(struct door_call *call)
         .file = file,
         .stream = {.http = call->http,
                    .text = BUF_INIT(WINDOW),
-                   .low = WINDOW / 2, /* the box sends on while the rest goes out */
+                   .low = WINDOW / 2, /* the box continues while the rest is being sent */
                    .fill = download_fill,
                    .freed = download_freed,
                    .ctx = download},
@@ -139,7 +139,7 @@ void files_get(struct door_call *call)
     file_call_start(file, begin_get);
 }
 
-/* ---- up ---- */
+/* ---- PUT ---- */
 
 static size_t on_body(void *ctx, const void *data, size_t length)
 {
@@ -150,9 +150,9 @@ static size_t on_body(void *ctx, const void *data, size_t length)
         long taken = box_put_data(file->box, file->op, (const char *)data + done, length - done);
 
         if (taken < 0)
-            return length; /* done() says why; the rest is of no use */
+            return length; /* done() reports the reason; the rest is discarded */
         if (taken == 0)
-            break; /* room is told */
+            break; /* a callback reports room */
         done += (size_t)taken;
     }
     file->bytes += done;

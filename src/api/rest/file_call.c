@@ -150,7 +150,7 @@ json_t *file_entry_json(const struct box_entry *entry, const char *name)
                      "modified_at", modified);
 }
 
-/* ---- what is said of it ---- */
+/* ---- metrics, audit and events of file operations ---- */
 
 void rest_file_bytes(struct front *front, const char *direction, uint64_t bytes)
 {

@@ -1,4 +1,4 @@
-/* file_watch.c - changes below a path as server-sent events: `ready`, then `change`. */
+/* file_watch.c - sends changes below a path as server-sent events: `ready`, then `change`. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,13 +9,14 @@
 #include "model/text.h"
 #include "wire/file_message.h"
 
-#define PENDING_MAX (256 * KIB) /* of events that the client has not taken; then they are lost */
+/* Of events that the client has not read; further ones are lost */
+#define PENDING_MAX (256 * KIB)
 
 struct watching {
     struct file_call *file;
     struct front_stream stream;
     bool has_started;
-    bool is_lossy; /* some were lost: told once there is room */
+    bool is_lossy; /* some were lost: reported once there is room */
 };
 
 static void tell(struct watching *watching, const char *kind, const char *path, bool is_folder)

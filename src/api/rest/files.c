@@ -130,7 +130,10 @@ void files_stat(struct door_call *call)
     file_call_start(file, begin_stat);
 }
 
-/* ---- list: text at once, because a tree of JSON for 100000 entries is ten times as large ---- */
+/*
+ * ---- list: written directly as text, because a JSON tree of 100000 entries is ten times as large
+ * ----
+ */
 
 struct listing {
     struct buf text;
@@ -161,7 +164,7 @@ static void on_list_done(void *ctx, const struct error *err)
     struct file_call *file = ctx;
     struct listing *listing = file->own;
 
-    /* Too many: those that came are told, and that there are more. */
+    /* Too many entries: those received are sent, with a mark that there are more. */
     listing->is_cut |= err->num == -E2BIG;
     if (err->num < 0 && err->num != -E2BIG) {
         file_call_end(file, err, NULL);

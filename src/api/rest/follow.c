@@ -1,6 +1,6 @@
 /*
- * follow.c - an execution's events (api/exec_stream.h) as server-sent ones. Its pace is the
- * client's: what that has not taken is not read.
+ * follow.c - sends an execution's events (api/exec_stream.h) as server-sent events, at the client's
+ * pace: output is read only when the client has read the earlier events.
  */
 #include <errno.h>
 
@@ -52,7 +52,7 @@ void rest_follow(struct door_call *call, const struct rest_following *following)
 {
     static const struct exec_stream_events events = {.event = on_event, .ready = on_ready};
     struct follower *follower = calloc(1, sizeof(*follower));
-    char name[ID_MAX + 64]; /* for a client that loses us before the first event */
+    char name[ID_MAX + 64]; /* for a client that loses the connection before the first event */
     const char *headers[] = {front_event_headers[0], name, NULL};
 
     if (follower) {

@@ -1,4 +1,4 @@
-/* info.c - GET /healthz and GET /v1/info: is it there, and what is it. */
+/* info.c - GET /healthz and GET /v1/info: whether the daemon answers, and its facts. */
 #include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -8,7 +8,7 @@ void info_health(struct door_call *call)
     front_reply(call->http, 200, json_pack("{s:s}", "status", "ok"));
 }
 
-/* The languages that are switched on and have an interpreter. */
+/* The languages that are enabled and have an interpreter. */
 static json_t *languages(struct session_manager *manager)
 {
     const struct config *config = session_manager_config(manager);
@@ -33,7 +33,7 @@ static json_t *limits_json(const struct limits *limits)
                      "cpu_millis", (int)limits->cpu_millis);
 }
 
-/* Those whose version decides how a request is answered (docs/server.md). */
+/* The libraries whose version affects how requests are handled (docs/server.md). */
 static json_t *libraries(void)
 {
     return json_pack("{s:s}", "libmicrohttpd", http_library_version());
@@ -44,7 +44,8 @@ void info_get(struct door_call *call)
     const struct front_info *info = &call->front->info;
     const struct config *config = session_manager_config(call->front->manager);
     struct session_manager *manager = call->front->manager;
-    const char *tenant = auth_tenant(&call->caller.who); /* the host's own is its owner's to know */
+    const char *tenant =
+        auth_tenant(&call->caller.who); /* only the local owner learns facts of the host */
     unsigned most = config->max_sessions;
     char started[40];
 

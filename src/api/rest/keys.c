@@ -1,5 +1,7 @@
-/* keys.c - API keys: listed, made, given a new secret, removed. Their text is in the reply that
- * makes it and nowhere else. */
+/*
+ * keys.c - API keys: lists, creates, rotates and removes them. A key's secret is only in the reply
+ * that creates it.
+ */
 #include "store/keys.h"
 
 #include <errno.h>
@@ -36,7 +38,7 @@ static json_t *scopes_json(uint32_t scopes)
     return list;
 }
 
-/* `text` NULL: without it. */
+/* `text` NULL: without the secret. */
 static json_t *key_json(const struct key_row *row, const char *text)
 {
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s*}", "id", row->id, "tenant",
@@ -46,7 +48,7 @@ static json_t *key_json(const struct key_row *row, const char *text)
                      time_or_null(row->used_ms), "key", text);
 }
 
-/* Who changed which key, and how; never its text. */
+/* Records who changed which key and how; never its secret. */
 static void note_change(const struct door_call *call, const char *change, const char *id,
                         const struct key_row *row)
 {
@@ -59,7 +61,7 @@ static void note_change(const struct door_call *call, const char *change, const 
         audit_write(session_manager_audit(call->front->manager), "key", fields);
 }
 
-/* ---- listed ---- */
+/* ---- listing ---- */
 
 static void add_key(void *ctx, const struct key_row *row)
 {
@@ -77,9 +79,9 @@ void keys_list(struct door_call *call)
         front_reply(call->http, 200, keys ? json_pack("{s:O}", "keys", keys) : NULL);
 }
 
-/* ---- made ---- */
+/* ---- creating ---- */
 
-/* The schema has checked the words. */
+/* The schema has checked the names. */
 static uint32_t read_scopes(json_t *list)
 {
     uint32_t scopes = list ? 0 : SCOPES_FALLBACK;
@@ -96,7 +98,7 @@ static uint32_t read_scopes(json_t *list)
     return scopes;
 }
 
-/* False: it was answered. */
+/* False: the request was answered. */
 static bool read_key(struct door_call *call, struct key_row *row)
 {
     const char *tenant = json_string_value(json_object_get(call->body, "tenant"));
@@ -115,8 +117,8 @@ static bool read_key(struct door_call *call, struct key_row *row)
     }
     if (str_equal(tenant, TENANT_LOCAL)) {
         front_fail_field(call->http, "tenant",
-                         "'tenant': '" TENANT_LOCAL "' is the owner's own, who comes over the "
-                         "daemon's socket without a key: take another name");
+                         "'tenant': '" TENANT_LOCAL "' is reserved for the daemon's owner, who "
+                         "uses its socket without a key: choose another name");
         return false;
     }
     if (name && !str_copy(row->name, sizeof(row->name), name)) {
@@ -144,7 +146,7 @@ void keys_create(struct door_call *call)
     explicit_bzero(text, sizeof(text));
 }
 
-/* ---- changed ---- */
+/* ---- rotating and removing ---- */
 
 struct looking {
     const char *id;

@@ -1,4 +1,4 @@
-/* links.c - signed links: made and checked; see links.h. */
+/* links.c - makes and checks signed links; see links.h. */
 #include "api/rest/links.h"
 
 #include <errno.h>
@@ -32,7 +32,10 @@ void link_make(const uint8_t secret[SHA256_BYTES], const char *id, uint64_t expi
                (unsigned long long)expires_s, signature);
 }
 
-/* Hexadecimal digits of a whole signature; anything else is compared as zeroes, in vain. */
+/*
+ * Reads the hexadecimal digits of a whole signature; any other text is compared as zeroes, which
+ * never match.
+ */
 static bool read_signature(const char *text, uint8_t digest[SHA256_BYTES])
 {
     static const char digits[] = "0123456789abcdef";

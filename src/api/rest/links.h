@@ -1,6 +1,6 @@
 /*
- * links.h - links to outputs that need no key, for a time: signed with a secret of the daemon's
- * own. Pure. Inside of rest/.
+ * links.h - links to outputs that need no key for a limited time: signed with the daemon's own
+ * secret. Pure. For the files of rest/ only.
  *
  * Runs in: broker
  */
@@ -13,13 +13,13 @@
 #include "base/id.h"
 #include "base/sha256.h"
 
-#define LINK_SKEW_S 30 /* that clocks may differ */
+#define LINK_SKEW_S 30 /* allowed difference of clocks */
 #define LINK_MAX 256
 
 /* "/v1/artifacts/ID?expires=SECONDS&signature=HEX"; expires_s: since 1970. */
 void link_make(const uint8_t secret[SHA256_BYTES], const char *id, uint64_t expires_s,
                char text[LINK_MAX]);
-/* The two arguments as they came. -EACCES (link_expired): too old, or not one of ours. */
+/* The two arguments as received. -EACCES (link_expired): expired, or not signed by this daemon. */
 int link_check(const uint8_t secret[SHA256_BYTES], const char *id, const char *expires,
                const char *signature, uint64_t now_s, struct error *err);
 

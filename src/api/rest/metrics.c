@@ -1,4 +1,6 @@
-/* metrics.c - GET /metrics: asks the launcher how the pool is, then prints every metric. */
+/*
+ * metrics.c - GET /metrics: asks the launcher for the state of the pool, then prints every metric.
+ */
 #include "observe/metrics.h"
 
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 struct scrape {
     struct front *front;
     struct http_request *http;
-    struct reactor_timer *timer; /* until the launcher has answered */
+    struct reactor_timer *timer; /* limits the wait for the launcher */
 };
 
 static void scrape_free(struct scrape *scrape)
@@ -67,7 +69,9 @@ static void on_seen(void *ctx, json_t *state)
     answer(scrape);
 }
 
-/* A launcher that is stuck is a reason to look: the rest is told, and of the pool what was known.
+/*
+ * If the launcher does not answer, the other metrics are still printed, with the last known state
+ * of the pool.
  */
 static void on_late(void *ctx)
 {

@@ -1,4 +1,4 @@
-/* nouns.c - the nouns of docs/rest.md as JSON Schema, for the OpenAPI document. */
+/* nouns.c - the objects of docs/rest.md as JSON Schema, for the OpenAPI document. */
 #include "api/front/row_text.h"
 #include "api/rest/rest_private.h"
 

@@ -1,5 +1,4 @@
-/* outputs.c - what came out of a session's /tmp/output: the list, and the bytes of what was saved.
- */
+/* outputs.c - files of a session's /tmp/output: the list, and the bytes of saved ones. */
 #include <errno.h>
 
 #include "api/rest/download.h"

@@ -1,9 +1,8 @@
 /*
- * packages.c - packages of a session: listed, installed with progress.
+ * packages.c - packages of a session: lists them, installs some with progress events.
  *
- * An installation belongs to who asked for it: a client that leaves gives it up.
+ * An installation belongs to its request: if the client leaves, it is cancelled.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "api/rest/rest_private.h"
@@ -23,8 +22,8 @@ void packages_list(struct door_call *call)
 
 struct installing {
     struct front *front;
-    struct http_request *http;         /* NULL: it is a stream now */
-    struct installation *installation; /* NULL: it is over */
+    struct http_request *http;         /* NULL: the reply is a stream now */
+    struct installation *installation; /* NULL: it has ended */
     struct front_stream stream;
 };
 
@@ -76,7 +75,7 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
 
 static void on_fill(void *ctx)
 {
-    (void)ctx; /* events come when there are some */
+    (void)ctx; /* events are sent when there are some */
 }
 
 static char **read_names(json_t *list)
@@ -100,7 +99,7 @@ static int start(struct door_call *call, struct session *session, struct install
     CLEANUP(strv_freep) char **names = read_names(json_object_get(call->body, "packages"));
 
     if (!names)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return session_install(session, &call->caller, (const char *const *)names, &events, installing,
                            &installing->installation, err);
 }

@@ -1,4 +1,4 @@
-/* processes.c - executions of a session: listed, waited for, signalled, resized. */
+/* processes.c - executions of a session: lists them, waits for one, signals and resizes it. */
 #include <errno.h>
 #include <signal.h>
 

@@ -1,4 +1,7 @@
-/* reload.c - POST /v1/reload: new configuration and certificates; for the daemon's owner only. */
+/*
+ * reload.c - POST /v1/reload: loads new configuration and certificates; only for the daemon's
+ * owner.
+ */
 #include <errno.h>
 
 #include "api/rest/rest_private.h"
@@ -18,7 +21,8 @@ void reload_post(struct door_call *call)
         r = info->reload(info->reload_ctx, call->body, &reply, &err);
     if (r < 0) {
         if (str_equal(err.code, ERROR_BAD_CONFIG))
-            err.code = ERROR_BAD_INPUT; /* the caller's, not the one in use */
+            err.code = ERROR_BAD_INPUT; /* the error is in the caller's configuration, not in the
+                                           active one */
         front_fail(call->front, call->http, &err, NULL);
         return;
     }

@@ -1,6 +1,6 @@
 /*
- * rest_private.h - what the files of the REST door share; rows, calls and replies are the front
- * hall's (front/door.h, front/reply.h).
+ * rest_private.h - functions of the REST door, for the files of rest/ only; rows, calls and replies
+ * are in front/door.h and front/reply.h.
  *
  * Runs in: broker
  */
@@ -18,20 +18,22 @@
 extern const struct door_ops rest_door; /* routes.c */
 extern const char rest_nouns[];         /* nouns.c: members of components.schemas, as text */
 
-/* What the schema cannot say of an environment (NULL: none); false: it was answered (sessions.c).
+/*
+ * Checks of an environment (NULL: none) that the schema cannot express; false: it was answered
+ * (sessions.c).
  */
 bool rest_check_env(struct http_request *http, json_t *env);
 
 /* ---- files (file_call.c, file_watch.c) ---- */
 
-/* An operation on a file, or on a dataset, is over. */
+/* An operation on a file or a dataset has ended. */
 struct rest_file_over {
     const struct caller *caller;
-    const char *session; /* its id */
+    const char *session; /* id of the session */
     const char *change;  /* "written", ...; NULL: nothing was changed */
     const char *path;
-    uint64_t bytes;    /* that it wrote */
-    const char *error; /* NULL: it went well */
+    uint64_t bytes;    /* bytes that were written */
+    const char *error; /* NULL: success */
 };
 void rest_file_over(struct front *front, const struct http_request *http,
                     const struct rest_file_over *over);
@@ -39,19 +41,21 @@ void rest_file_bytes(struct front *front, const char *direction, uint64_t bytes)
 
 /* ---- executions (follow.c, await.c, started.c) ---- */
 
-/* How an execution is followed to its end. */
+/* An execution to be followed to its end. */
 struct rest_following {
     struct exec_stream_spec exec_stream;
-    bool is_owner; /* it was asked for by this call: who leaves does not want it any more */
+    bool is_owner; /* this request started it: if the client leaves, it is not wanted any more */
 };
-/* Answers with its events. A client that leaves does not wait for it any more. */
+/* Replies with its events. A client that leaves stops waiting for it. */
 void rest_follow(struct door_call *call, const struct rest_following *following);
-/* Answers with the one result. */
+/* Replies with its result. */
 void rest_await(struct door_call *call, const struct rest_following *following);
 
 /* Whether the client asked for events instead of the result. */
 bool rest_wants_events(const struct http_request *http);
-/* One that this call started: its events, itself when it is left in the background, or its result.
+/*
+ * Replies for an execution that this call started: its events, its description if it runs in the
+ * background, or its result.
  */
 void rest_answer_started(struct door_call *call, struct session *session,
                          struct execution *execution);

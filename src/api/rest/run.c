@@ -1,8 +1,8 @@
 /*
- * run.c - POST /v1/run: code in a box of its own; the one result, or its output as events while it
- * comes and the result behind it. DELETE ends one.
+ * run.c - POST /v1/run: runs code in a new box; replies with its result, or with its output as
+ * events and then the result. DELETE ends a run.
  *
- * The reader's pace is the client's: output that it has not taken holds the program back.
+ * The client sets the pace: output that it has not read holds the program back.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "config/shape.h"
 
-#define PENDING_MAX (256 * KIB) /* of events that the client has not taken */
+#define PENDING_MAX (256 * KIB) /* of events that the client has not read */
 #define PIECE (32 * KIB)        /* of one stream in one event */
 #define TEXT_MAX (6 * LIMIT_OUTPUT_MAX + MIB)
 #define SHAPE_MAX (64 * KIB)
@@ -24,7 +24,7 @@ struct waiting {
     struct run *run; /* NULL: it has ended */
     json_t *body;    /* the run may point into it */
     struct front_stream stream;
-    bool is_held[2]; /* the stream waits for the client */
+    bool is_held[2]; /* the stream is held back for the client */
 };
 
 static void waiting_free(struct waiting *waiting)
@@ -54,7 +54,7 @@ static void on_gone(void *ctx)
 
 /* ---- events ---- */
 
-/* Text as text, unless there is a byte in it that JSON cannot have or that would grow much. */
+/* As text, unless it contains a byte that JSON cannot represent or that would grow much. */
 static json_t *piece_json(const char *data, size_t length)
 {
     CLEANUP(buf_free) struct buf encoded = BUF_INIT(2 * PIECE);
@@ -136,14 +136,14 @@ static bool is_enabled(const struct config *config, const char *language)
     return false;
 }
 
-/* One name of a file in /workspace, which no interpreter takes for an option. */
+/* A file name in /workspace that no interpreter takes for an option. */
 static bool is_name(const char *name)
 {
     return name[0] && name[0] != '-' && !strchr(name, '/') && !str_equal(name, ".") &&
            !str_equal(name, "..") && strlen(name) <= NAME_MAX_BYTES;
 }
 
-/* Would it run here as its caller would run it? */
+/* Whether the run here would have the limits that `like` names. */
 static int check_like(struct door_call *call, const struct run_spec *spec, const char *like,
                       struct error *err)
 {
@@ -162,14 +162,14 @@ static int check_like(struct door_call *call, const struct run_spec *spec, const
     if (r < 0)
         return r;
     if (shape_text(&shape, session_manager_config(call->front->manager), &ours) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     differs = shape_difference(buf_text(&ours), like, name);
     return differs ? error_set(err, -EPERM, ERROR_RUN_DIFFERS,
-                               "'%s' of this daemon is not what the run has to have", differs)
+                               "the run requires another '%s' than this daemon has", differs)
                    : 0;
 }
 
-/* What the schema cannot say; false: it was answered. */
+/* Checks that the schema cannot express; false: it was answered. */
 static bool check(struct door_call *call, const struct run_spec *spec)
 {
     json_t *like = json_object_get(call->body, "like");

@@ -1,4 +1,4 @@
-/* sessions.c - sessions made, listed, extended and deleted. */
+/* sessions.c - creates, lists, extends and deletes sessions. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-/* ---- made ---- */
+/* ---- creating ---- */
 
-/* Which one of content, content_base64 and path a dataset has; false: it was answered. */
+/* A dataset has exactly one of content, content_base64 and path; false: it was answered. */
 static bool check_dataset(struct door_call *call, json_t *dataset, const char *field,
                           char names[LIMIT_DATASETS][LIMIT_NAME + 8], size_t index)
 {
@@ -41,7 +41,7 @@ static bool check_dataset(struct door_call *call, json_t *dataset, const char *f
     return true;
 }
 
-/* Before anything is made: names that clash are said first. */
+/* Checked before anything is created: clashing names are reported first. */
 static bool check_datasets(struct door_call *call, json_t *datasets)
 {
     CLEANUP(freep) char(*names)[LIMIT_NAME + 8] = NULL;
@@ -82,15 +82,18 @@ static int give_bytes(struct session *session, const char *name, const void *dat
     return dataset_end(upload, err);
 }
 
-/* A session on its way: its datasets are given one after the other, then it is answered. */
+/*
+ * A session that is being created: its datasets are stored one after the other, then the request is
+ * answered.
+ */
 struct creating {
     struct front *front;
     struct caller caller;
     struct http_request *http;
     char id[ID_MAX];
     json_t *datasets;              /* NULL: none */
-    size_t at;                     /* the one that is being given */
-    struct dataset_upload *upload; /* from a folder, under way; NULL: none */
+    size_t at;                     /* index of the dataset that is being stored */
+    struct dataset_upload *upload; /* copy from a folder under way; NULL: none */
 };
 
 static void creating_free(struct creating *creating)
@@ -99,7 +102,7 @@ static void creating_free(struct creating *creating)
     free(creating);
 }
 
-/* All of what was asked for, or nothing. */
+/* Ends the session: it gets all that was requested, or does not exist. */
 static void give_up(struct creating *creating)
 {
     struct session *session;
@@ -132,7 +135,7 @@ static void on_given(void *ctx, const struct error *err)
     create_next(creating);
 }
 
-/* 1: on_given() comes; 0: it is there; or a negative errno. */
+/* 1: on_given() follows; 0: stored; or a negative errno. */
 static int give_dataset(struct creating *creating, struct session *session, json_t *dataset,
                         struct error *err)
 {
@@ -167,7 +170,7 @@ static void create_next(struct creating *creating)
             break;
     }
     if (r > 0)
-        return; /* on_given() goes on */
+        return; /* on_given() continues */
     if (r < 0) {
         creating_fail(creating, &err);
         return;
@@ -186,7 +189,7 @@ static void on_client_gone(void *ctx)
     struct creating *creating = ctx;
 
     dataset_cancel(creating->upload);
-    give_up(creating); /* nobody knows its id */
+    give_up(creating); /* the client left and never got its id */
     creating_free(creating);
 }
 
@@ -216,7 +219,7 @@ void sessions_create(struct door_call *call)
         .env = json_object_get(call->body, "env"),
         .idle_ms = millis(json_object_get(call->body, "idle_timeout_s")),
         .age_ms = millis(json_object_get(call->body, "max_age_s")),
-        .is_provisional = json_array_size(datasets) > 0, /* with all of them, or not at all */
+        .is_provisional = json_array_size(datasets) > 0, /* with all datasets, or not at all */
     };
     struct creating *creating;
     struct session *session;
@@ -236,7 +239,7 @@ void sessions_create(struct door_call *call)
         .datasets = json_incref(datasets),
     };
     if (session_manager_create(call->front->manager, &spec, &session, &err) < 0) {
-        /* Of what is left to be wrong only the name is a member. */
+        /* Of the remaining errors only the name belongs to a member. */
         front_fail(call->front, call->http, &err,
                    str_equal(err.code, ERROR_BAD_INPUT) || str_equal(err.code, ERROR_NAME_TAKEN)
                        ? json_pack("{s:s}", "field", "name")
@@ -249,7 +252,7 @@ void sessions_create(struct door_call *call)
     create_next(creating);
 }
 
-/* ---- looked at ---- */
+/* ---- showing ---- */
 
 struct listing {
     const char *tenant; /* NULL: all */
@@ -293,11 +296,11 @@ void sessions_extend(struct door_call *call)
     front_reply(call->http, 200, session_json(session));
 }
 
-/* ---- ended ---- */
+/* ---- ending ---- */
 
 struct leaving {
     struct front *front;
-    struct http_request *http; /* NULL: the client left; the session ends all the same */
+    struct http_request *http; /* NULL: the client left; the session ends anyway */
     char id[ID_MAX];
 };
 

@@ -1,5 +1,4 @@
-/* started.c - what commands and cells that a call started have in common: the three ways to answer.
- */
+/* started.c - the three ways to reply for a command or cell that a call started. */
 #include <string.h>
 
 #include "api/rest/rest_private.h"

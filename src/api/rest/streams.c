@@ -1,4 +1,4 @@
-/* streams.c - an execution's output as bytes from an offset, and bytes to its standard input. */
+/* streams.c - an execution's output as bytes from an offset, and bytes for its standard input. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -33,7 +33,7 @@ static void output_fill(void *ctx)
 
     if (length > 0 && data)
         count = execution_read(output->execution, output->number, output->offset, data, length);
-    /* Its length was promised: less would be taken for the whole. */
+    /* The length was promised in the header: fewer bytes would be taken for complete. */
     if (!data || (length > 0 && count <= 0) ||
         buf_append(&output->stream.text, data, (size_t)count) < 0) {
         output->stream.is_broken = true;
@@ -103,7 +103,7 @@ void processes_output(struct door_call *call)
     written = execution_written(execution, number);
     if (offset < first) {
         error_set(&err, -ERANGE, ERROR_OFFSET_GONE,
-                  "output before offset %" PRIu64 " is not kept any more", first);
+                  "output before offset %" PRIu64 " is no longer stored", first);
         front_fail(call->front, call->http, &err, json_pack("{s:I}", "first", (json_int_t)first));
         return;
     }
@@ -191,7 +191,7 @@ void processes_stdin(struct door_call *call)
 
     if (!front_execution(call, &session, &execution))
         return;
-    /* Also an empty body has to hear that nobody reads. */
+    /* An empty body, too, must get the error that the command has ended. */
     if (execution_has_ended(execution)) {
         error_set(&err, -EPIPE, ERROR_EXECUTION_ENDED, "the process has ended: it takes no input");
         front_fail(call->front, call->http, &err, NULL);

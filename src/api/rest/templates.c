@@ -1,8 +1,8 @@
 /*
- * templates.c - templates: listed, shown, built with progress, removed, verified.
+ * templates.c - templates: lists, shows, builds with progress events, removes, verifies.
  *
- * A build belongs to who asked for it: a client that leaves gives it up, unless another one waits
- * for the same.
+ * A build belongs to its request: if the client leaves it is cancelled, unless another client waits
+ * for the same build.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "model/text.h"
 #include "session/template.h"
 
-/* How many sessions have it is nobody's business but the owner's. */
+/* Only the local owner learns how many sessions use it. */
 static void hide_users(const struct door_call *call, json_t *template)
 {
     if (auth_tenant(&call->caller.who))
@@ -60,8 +60,8 @@ void templates_delete(struct door_call *call)
 
 struct building {
     struct front *front;
-    struct http_request *http;    /* NULL: it is a stream now */
-    struct template_build *build; /* NULL: it is over */
+    struct http_request *http;    /* NULL: the reply is a stream now */
+    struct template_build *build; /* NULL: it has ended */
     struct front_stream stream;
 };
 
@@ -112,7 +112,7 @@ static void on_built(void *ctx, json_t *template, const struct error *err)
 
 static void on_fill(void *ctx)
 {
-    (void)ctx; /* events come when there are some */
+    (void)ctx; /* events are sent when there are some */
 }
 
 void templates_build(struct door_call *call)

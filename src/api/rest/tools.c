@@ -1,4 +1,4 @@
-/* tools.c - GET /v1/tools and POST /v1/tools/{name}: the verbs, one call each. */
+/* tools.c - GET /v1/tools and POST /v1/tools/{name}: lists the tools, calls one. */
 #include "tool/tool.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ void tools_list(struct door_call *call)
     front_reply(call->http, 200, tools ? json_pack("{s:o}", "tools", tools) : NULL);
 }
 
-/* A request that waits for its tool. */
+/* A request that waits for its tool call. */
 struct waiting {
     struct http_request *http;
     struct tool_call *call;
@@ -76,7 +76,7 @@ void tools_call(struct door_call *call)
     tool_start(call->front->tools, &call->caller, row, call->body,
                front_query_text(call, "session"), on_done, waiting, &started);
     if (!started)
-        return; /* it was answered, and `waiting` is gone */
+        return; /* it was answered, and `waiting` is freed */
     waiting->call = started;
     http_on_gone(call->http, on_gone, waiting);
 }

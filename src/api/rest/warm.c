@@ -1,4 +1,4 @@
-/* warm.c - GET /v1/warm: the interpreters and boxes that are kept ready, and what they hold. */
+/* warm.c - GET /v1/warm: the interpreters and boxes that are kept ready, and their memory. */
 #include <stdlib.h>
 
 #include "api/rest/rest_private.h"

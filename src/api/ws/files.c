@@ -1,4 +1,6 @@
-/* files.c - changes below a path, for a client of the WebSocket door: `ready`, then `change`. */
+/*
+ * files.c - reports changes below a path to a client of the WebSocket door: `ready`, then `change`.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +12,7 @@
 #include "tool/file_path.h"
 #include "wire/file_message.h"
 
-#define PENDING_MAX 1000 /* changes that the client has not taken; then they are lost */
+#define PENDING_MAX 1000 /* changes that the client has not read; further ones are lost */
 
 struct watching {
     struct ws_subscription base;
@@ -18,7 +20,7 @@ struct watching {
     struct box *box;
     uint32_t op; /* 0: none is under way */
     bool waits_for_box, is_tree, is_over, is_lossy;
-    json_t *id;      /* of the message, until it is answered */
+    json_t *id;      /* id of the message, until it is answered */
     json_t *pending; /* array of {"event", "data"} */
     char path[LIMIT_PATH_BYTES + 1];
 };
@@ -91,7 +93,7 @@ static void on_changed(void *ctx, const struct box_change *change)
     ws_ready(&watching->base);
 }
 
-/* It never began: the message is answered with why. */
+/* The watch never began: answers the message with the error. */
 static void fail(struct watching *watching, const struct error *from)
 {
     struct ws_peer *peer = watching->base.peer;
@@ -138,7 +140,7 @@ static void on_box(void *ctx, struct box *box, const struct error *failed)
     }
 }
 
-/* What a scope of its own protects over REST is protected here. */
+/* Needs the same scope as over REST. */
 static bool may_watch(struct ws_request *request, struct error *err)
 {
     const struct principal *who = &request->peer->caller.who;
@@ -170,7 +172,7 @@ void ws_subscribe_files(struct ws_request *request)
         };
     }
     if (!watching || !watching->pending)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else if (may_watch(request, &err) &&
              file_path_for_rest(text, strlen(text), watching->path, &err) == 0)
         ws_subscribe(request->peer, &watching->base, &err);

@@ -1,6 +1,7 @@
 /*
- * input.c - bytes for a program's standard input. The reply comes when all were taken, so that a
- * client that waits for it goes no faster than the program; meanwhile its other messages are heard.
+ * input.c - bytes for a program's standard input. The reply is sent when all bytes were taken, so
+ * that a client that waits for it is no faster than the program; its other messages are handled
+ * meanwhile.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,13 +9,14 @@
 #include "api/ws/ws_private.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 
 struct ws_input {
     struct ws_peer *peer;
     struct ws_input *next;
     struct execution *execution;
-    struct execution_watcher *watcher; /* keeps the execution */
+    struct execution_watcher *watcher; /* keeps the execution alive */
     json_t *id;
     struct buf data;
     size_t taken;
@@ -23,11 +25,7 @@ struct ws_input {
 
 static void input_free(struct ws_input *input)
 {
-    struct ws_input **at = &input->peer->inputs;
-
-    while (*at != input)
-        at = &(*at)->next;
-    *at = input->next;
+    LIST_UNLINK(input->peer->inputs, input);
     input->peer->input_count--;
     if (input->waits)
         execution_stdin_wait(input->execution, NULL, input);
@@ -85,7 +83,7 @@ static void on_more(void *ctx)
     (void)ctx;
 }
 
-/* The bytes of the message into `data`. */
+/* Reads the bytes of the message into `data`. */
 static int read_data(struct ws_request *request, struct buf *data, struct error *err)
 {
     const char *encoding = json_string_value(json_object_get(request->body, "encoding"));
@@ -133,7 +131,7 @@ void ws_stdin(struct ws_request *request)
         if (input)
             input->watcher = execution_watch(execution, false, &events, input);
         if (!input || !input->watcher)
-            error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            error_memory(&err);
     }
     if (err.num < 0) {
         free(input);

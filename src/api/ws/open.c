@@ -1,4 +1,4 @@
-/* open.c - a request becomes a WebSocket of this door, or is told why it does not. */
+/* open.c - turns a request into a WebSocket of this door, or answers why it cannot. */
 #include <errno.h>
 #include <string.h>
 
@@ -23,12 +23,12 @@ bool ws_is_asked(struct door_call *call)
 
     if (wants == 0)
         error_set(&err, -EPROTO, ERROR_UPGRADE,
-                  "this address is a WebSocket's: ask with 'Upgrade: websocket'");
+                  "this address accepts only WebSockets: send 'Upgrade: websocket'");
     else if (wants < 0 && version && !str_equal(version, "13"))
         error_set(&err, -EPROTO, ERROR_UPGRADE, "the WebSocket's version has to be 13");
     else if (wants < 0)
         error_set(&err, -EPROTO, ERROR_BAD_INPUT,
-                  "the request is no WebSocket's handshake: Connection, Sec-WebSocket-Key or "
+                  "the request is not a WebSocket handshake: Connection, Sec-WebSocket-Key or "
                   "Sec-WebSocket-Version is missing or malformed, or there is a body");
     if (err.num < 0)
         front_fail(call->front, call->http, &err, NULL);

@@ -1,20 +1,23 @@
-/* peer.c - one connection of the WebSocket door: what goes out, in turn, at its client's pace. */
+/*
+ * peer.c - one connection of the WebSocket door: sends replies and events in order, at the client's
+ * pace.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "model/text.h"
 
-#define OUT_MAX \
-    (6 * LIMIT_OUTPUT_MAX + 2 * LIMIT_CELL_EVENTS) /* one event more than there is room for */
-#define TURNS 64                                   /* of subscriptions, before others have theirs */
+#define OUT_MAX (6 * LIMIT_OUTPUT_MAX + 2 * LIMIT_CELL_EVENTS) /* one event more than fits */
+#define TURNS 64 /* of one subscription, before others get theirs */
 
 /* ---- messages ---- */
 
-/* True: nothing waits. */
+/* True: nothing is left to send. */
 static bool flush(struct ws_peer *peer)
 {
     while (peer->out.length > 0) {
@@ -22,7 +25,7 @@ static bool flush(struct ws_peer *peer)
         size_t length = (size_t)(end - peer->out.data);
 
         if (websocket_send(peer->socket, true, peer->out.data, length) < 0)
-            return false; /* drained() comes, or closed() */
+            return false; /* drained() or closed() follows */
         buf_consume(&peer->out, length + 1);
     }
     buf_free(&peer->out);
@@ -40,7 +43,7 @@ void ws_say(struct ws_peer *peer, json_t *message, bool is_reply)
 
     if (!message || text_of_json(message, FRONT_JSON, &peer->out) < 0 ||
         buf_append(&peer->out, "\n", 1) < 0) {
-        /* Half of it, or a hole behind which more follows, would be taken for the whole. */
+        /* A cut message, or a gap followed by more, would be taken for complete. */
         peer->out.length = before;
         websocket_close(peer->socket, 1011, "out of memory");
     } else if (is_reply) {
@@ -50,7 +53,7 @@ void ws_say(struct ws_peer *peer, json_t *message, bool is_reply)
     if (before == 0)
         flush(peer);
     if (peer->reply_bytes > LIMIT_WS_OWED && !peer->is_held) {
-        peer->is_held = true; /* it asks and does not listen */
+        peer->is_held = true; /* the client sends requests but does not read the replies */
         websocket_hold(peer->socket, true);
     }
 }
@@ -86,11 +89,7 @@ int ws_subscribe(struct ws_peer *peer, struct ws_subscription *subscription, str
 
 static void unlink_from(struct ws_peer *peer, struct ws_subscription *subscription)
 {
-    struct ws_subscription **at = &peer->subscriptions;
-
-    while (*at != subscription)
-        at = &(*at)->next;
-    *at = subscription->next;
+    LIST_UNLINK(peer->subscriptions, subscription);
 }
 
 void ws_drop(struct ws_subscription *subscription, bool is_clean)
@@ -108,7 +107,7 @@ void ws_ready(struct ws_subscription *subscription)
     peer->front->reactor->ops->timer_set(peer->timer, 0);
 }
 
-/* The first that has something; it is the last one next time. */
+/* The first subscription that has an event; it moves to the end of the list. */
 static struct ws_subscription *whose_turn(struct ws_peer *peer)
 {
     struct ws_subscription *found = peer->subscriptions, **at;
@@ -150,10 +149,10 @@ static void pump(struct ws_peer *peer)
             end(subscription, state == WS_BROKEN);
     }
     if (peer->out.length == 0 && websocket_has_room(peer->socket))
-        peer->front->reactor->ops->timer_set(peer->timer, 0); /* the others first */
+        peer->front->reactor->ops->timer_set(peer->timer, 0); /* lets other connections run first */
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void on_due(void *ctx)
 {

@@ -1,8 +1,8 @@
 /*
- * pty.c - a terminal over a WebSocket: binary messages are its bytes, both ways, text messages are
- * about it. `started` comes first, with the execution and the offset of the first byte; `exit` is
- * the last. A client that was lost comes back with the execution and the offset behind the last
- * byte it has; one that closes with 1000 hangs up.
+ * pty.c - a terminal over a WebSocket: binary messages are its bytes, both ways, text messages
+ * control it. `started` comes first, with the execution and the offset of the first byte; `exit` is
+ * the last. A client that lost its connection resumes with the execution and the offset after the
+ * last byte it has; a client that closes with 1000 ends the program.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #define COLUMNS 80
 #define SHELL "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i"
 #define TERM "xterm-256color"
-#define SAID_MAX (64 * KIB) /* of one text message */
+#define SAID_MAX (64 * KIB) /* largest text message */
 
 struct pty {
     struct front *front;
@@ -28,15 +28,15 @@ struct pty {
     struct websocket *socket;
     struct execution *execution;
     struct execution_watcher *watcher;
-    struct reactor_timer *timer; /* there is something to say */
+    struct reactor_timer *timer; /* fires when there is something to send */
     uint64_t offset[BOX_STREAMS];
-    struct buf input; /* that the terminal has not taken */
+    struct buf input; /* bytes that the terminal has not taken */
     bool waits, is_over;
 };
 
-/* ---- out ---- */
+/* ---- to the client ---- */
 
-/* Takes it over. They are few and small: room for one more is always there. */
+/* Takes it over. These messages are few and small: there is always room for one. */
 static void say(struct pty *pty, const char *type, json_t *members)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(SAID_MAX);
@@ -49,7 +49,7 @@ static void say(struct pty *pty, const char *type, json_t *members)
     json_decref(members);
 }
 
-/* False: there is nothing more now, or no room. */
+/* False: nothing more to send now, or no room. */
 static bool send_piece(struct pty *pty)
 {
     CLEANUP(freep) char *data = NULL;
@@ -85,7 +85,7 @@ static void pump(void *ctx)
         has_more = send_piece(pty);
     execution_watch_at(pty->watcher, pty->offset);
     if (has_more && !pty->is_over)
-        pty->front->reactor->ops->timer_set(pty->timer, 0); /* the others first */
+        pty->front->reactor->ops->timer_set(pty->timer, 0); /* lets other connections run first */
 }
 
 static void on_more(void *ctx)
@@ -95,7 +95,7 @@ static void on_more(void *ctx)
     pty->front->reactor->ops->timer_set(pty->timer, 0);
 }
 
-/* ---- in ---- */
+/* ---- from the client ---- */
 
 static void on_input_ready(void *ctx);
 
@@ -111,7 +111,7 @@ static void feed(struct pty *pty)
         buf_consume(&pty->input, (size_t)count);
     }
     if (count < 0)
-        buf_clear(&pty->input); /* it has ended, or is about to: exit says so */
+        buf_clear(&pty->input); /* the program has ended or is ending: `exit` reports it */
     pty->waits = pty->input.length > 0;
     if (pty->waits)
         execution_stdin_wait(pty->execution, on_input_ready, pty);
@@ -161,7 +161,7 @@ static void on_text(struct pty *pty, const char *text, size_t length)
         error_set(&problem.err, -EINVAL, ERROR_BAD_INPUT, "a message has to be an object");
     else if (message)
         control(pty, message, &problem);
-    if (problem.err.num < 0 && websocket_has_room(pty->socket)) /* else it does not listen */
+    if (problem.err.num < 0 && websocket_has_room(pty->socket)) /* else the client does not read */
         say(pty, "error", front_error_json(pty->front, &problem.err, front_problem_json(&problem)));
 }
 
@@ -181,11 +181,11 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
     }
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void pty_free(struct pty *pty, bool ends_it)
 {
-    if (pty->socket) /* it was opened */
+    if (pty->socket) /* the WebSocket was opened */
         ws_count(pty->front, -1);
     if (pty->waits)
         execution_stdin_wait(pty->execution, NULL, pty);
@@ -201,7 +201,7 @@ static void on_closed(void *ctx, unsigned status)
     pty_free(ctx, status == 1000);
 }
 
-/* A new terminal. */
+/* Starts a new terminal. */
 static int start(struct door_call *call, struct session *session, struct execution **ret,
                  struct error *err)
 {
@@ -222,7 +222,7 @@ static int start(struct door_call *call, struct session *session, struct executi
                         ret, err);
 }
 
-/* One that is there, from an offset on. */
+/* Attaches to a running terminal, from an offset on. */
 static int attach(struct door_call *call, struct session *session, struct execution **ret,
                   struct error *err)
 {
@@ -236,7 +236,7 @@ static int attach(struct door_call *call, struct session *session, struct execut
         return error_set(err, -ENOTTY, ERROR_NOT_A_TERMINAL, "that execution has no terminal");
     if (front_query_u64(call, "offset", execution_first(*ret, 1)) < execution_first(*ret, 1))
         return error_set(err, -ERANGE, ERROR_OFFSET_GONE,
-                         "output before offset %" PRIu64 " is not kept any more",
+                         "output before offset %" PRIu64 " is no longer stored",
                          execution_first(*ret, 1));
     return 0;
 }

@@ -1,4 +1,4 @@
-/* request.c - messages of a client against the table of what it may ask, and the answers. */
+/* request.c - finds the row of a client's message, checks the message and answers it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,7 +165,7 @@ void ws_fail_problem(struct ws_peer *peer, json_t *id, const struct schema_probl
     ws_fail(peer, id, &problem->err, front_problem_json(problem));
 }
 
-/* ---- what a message names ---- */
+/* ---- the session and execution of a message ---- */
 
 static void fail_field(struct ws_request *request, const char *field, const char *text)
 {
@@ -182,7 +182,7 @@ static bool find_session(struct ws_request *request, const char *word, bool with
     struct error err = {0};
 
     if (!word) {
-        fail_field(request, "session", "'session' is missing: this address has none of its own");
+        fail_field(request, "session", "'session' is missing: this address belongs to no session");
         return false;
     }
     if (auth_session(&peer->front->auth, &peer->caller.who, word, with_ended, ret, &err) == 0)
@@ -219,7 +219,7 @@ bool ws_find_execution(struct ws_request *request, struct session **ret_session,
         fail_field(request, "execution", "'execution' is too long");
         return false;
     }
-    dot = strrchr(word, '.'); /* "s_....3" has its session in it */
+    dot = strrchr(word, '.'); /* "s_....3" names its session */
     if (dot)
         str_format(of, sizeof(of), "%.*s", (int)(dot - word), word);
     if (dot && !request->session && !request->peer->session[0]
@@ -259,7 +259,7 @@ static void fail_type(struct ws_request *request, const char *type)
     ws_fail_problem(request->peer, request->id, &problem);
 }
 
-/* Whether this client may ask it, now. */
+/* Whether this client may send this message now. */
 static bool is_admitted(struct ws_request *request, const struct ws_row *row)
 {
     struct ws_peer *peer = request->peer;

@@ -1,4 +1,4 @@
-/* rows.c - the addresses that become WebSockets (docs/websocket.md), and this door's row. */
+/* rows.c - the addresses of WebSockets (docs/websocket.md), and this door's row. */
 #include "api/front/row_text.h"
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
@@ -31,12 +31,13 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/pty/ws",
         .name = "openTerminal",
         .summary = "A WebSocket that is a terminal: binary messages are its bytes, text messages "
-                   "are about it",
+                   "control it",
         .params = {SESSION_ID, QUERY("rows", S_SIZE, "default 24"),
                    QUERY("columns", S_SIZE, "default 80"),
                    QUERY("command", S_NAME, "for /bin/sh -c; default a shell"),
-                   QUERY("execution", S_NAME, "one that is there already, instead of a new one"),
-                   QUERY("offset", S_COUNT, "of it: output from here on")},
+                   QUERY("execution", S_NAME,
+                         "id of a running terminal to attach to, instead of starting a new one"),
+                   QUERY("offset", S_COUNT, "offset in its output to continue from")},
         .status = 101,
         .errors = BOX_ERRORS " execution_not_found not_a_terminal offset_gone upgrade_required",
         .scope = SCOPE_SESSIONS,
@@ -46,7 +47,7 @@ static const struct door_route routes[] = {
 
 const struct door_ops ws_door = {
     .name = "ws",
-    .label = "rest", /* one API over two transports: counted together */
+    .label = "rest", /* one API over two transports: counted under one label */
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),
     .open = ws_compile,

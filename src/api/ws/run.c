@@ -1,5 +1,4 @@
-/* run.c - commands and cells that a client of the WebSocket door starts, and what it does to them.
- */
+/* run.c - commands and cells that a client of the WebSocket door starts, signals and resizes. */
 #include <errno.h>
 #include <signal.h>
 
@@ -18,7 +17,7 @@ static void answer_started(struct ws_request *request, struct session *session,
     json_t *process = execution_json(execution);
     uint64_t number;
 
-    /* The reply comes before the first event: those wait for the next turn of the loop. */
+    /* The reply is sent before the first event: events wait for the next turn of the loop. */
     if (ws_follow(request, &spec, true, &number))
         ws_reply(request->peer, request->id,
                  json_pack("{s:I, s:O?}", "subscription", (json_int_t)number, "execution_id",

@@ -1,4 +1,4 @@
-/* subscribe.c - events of the bus and of executions, for a client of the WebSocket door. */
+/* subscribe.c - sends events of the bus and of executions to a client of the WebSocket door. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -14,8 +14,8 @@
 struct listening {
     struct ws_subscription base;
     struct bus_reader *reader;
-    bool is_one;    /* of one session: its end is the subscription's */
-    bool was_ended; /* that session had ended before: what is kept, then the end */
+    bool is_one;    /* of one session: ends with the session */
+    bool was_ended; /* that session had ended before: sends the stored events, then ends */
 };
 
 static void listening_notify(void *ctx)
@@ -52,7 +52,7 @@ static void listening_free(struct ws_subscription *subscription, bool is_clean)
     free(listening);
 }
 
-/* False: it was answered. 0: only new ones, as the bus has it. */
+/* False: it was answered. 0: only new events, as for the bus. */
 static bool read_last_id(struct ws_request *request, uint64_t *ret)
 {
     json_t *last = json_object_get(request->body, "last_id");
@@ -63,7 +63,7 @@ static bool read_last_id(struct ws_request *request, uint64_t *ret)
     if (!last)
         return true;
     if (text ? str_to_u64(text, ret) < 0 : json_integer_value(last) < 0) {
-        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be as an event had it");
+        error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be the id of an event");
         ws_fail(request->peer, request->id, &err, json_pack("{s:s}", "field", "last_id"));
         return false;
     }
@@ -97,7 +97,7 @@ static void listen_to(struct ws_request *request)
             .was_ended = session && session_state(session) == SESSION_ENDED,
         };
     if (!listening || !listening->reader)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else
         ws_subscribe(peer, &listening->base, &err);
     if (err.num < 0) {
@@ -144,7 +144,10 @@ static enum ws_more following_more(struct ws_subscription *subscription)
     return states[exec_stream_more(((struct following *)subscription)->exec_stream)];
 }
 
-/* Who is lost comes back and finds it; who says goodbye does not want what it started. */
+/*
+ * A client that lost its connection may come back, so its execution goes on; a client that closes
+ * cleanly no longer wants what it started.
+ */
 static void following_free(struct ws_subscription *subscription, bool is_clean)
 {
     struct following *following = (struct following *)subscription;
@@ -168,7 +171,7 @@ bool ws_follow(struct ws_request *request, const struct exec_stream_spec *spec, 
             .is_owner = is_owner,
         };
     if (!following || !following->exec_stream)
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
     else
         ws_subscribe(request->peer, &following->base, &err);
     if (err.num < 0) {
@@ -196,7 +199,7 @@ static void follow(struct ws_request *request)
         return;
     r = exec_stream_resume(&spec, last ? json_string_value(last) : NULL, &first, &err);
     if (last && !json_is_string(last))
-        r = error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be as an event had it");
+        r = error_set(&err, -EINVAL, ERROR_BAD_INPUT, "'last_id' has to be the id of an event");
     if (r < 0) {
         ws_fail(request->peer, request->id, &err,
                 r == -EINVAL ? json_pack("{s:s}", "field", "last_id")

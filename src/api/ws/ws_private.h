@@ -1,10 +1,10 @@
 /*
- * ws_private.h - what the files of the WebSocket door share.
+ * ws_private.h - the structs and functions of the WebSocket door, for the files of ws/ only.
  *
  * Theory of operation. A peer is one connection: messages come in (request.c finds their row and
- * checks them), replies and events go out through one queue (peer.c). A subscription is something
- * that has events now and then: it says so by ws_ready(), and is asked for more() only while the
- * client takes what it has, so that who reads slowly holds back its own guest and nothing else.
+ * checks them), replies and events go out through one queue (peer.c). A subscription is a source of
+ * events: it calls ws_ready() when it has some, and its more() is called only while the client
+ * reads, so that a slow client holds back its own guest and nothing else.
  *
  * Runs in: broker
  */
@@ -30,7 +30,7 @@ extern const struct door_ops ws_door; /* rows.c */
 #define WS_ROWS_MAX 16
 struct ws_schemas {
     struct schema *rows[WS_ROWS_MAX]; /* of messages, in the order of ws_rows */
-    struct schema *resize, *signal;   /* of a terminal's */
+    struct schema *resize, *signal;   /* of a terminal's messages */
 };
 int ws_compile(struct front *front, void **ret, struct error *err);
 void ws_forget(void *schemas);
@@ -40,35 +40,35 @@ void ws_session(struct door_call *call); /* GET /v1/sessions/{id}/ws */
 void ws_pty(struct door_call *call);     /* GET /v1/sessions/{id}/pty/ws */
 
 enum ws_more {
-    WS_MORE,   /* something was said, and there may be more */
+    WS_MORE,   /* an event was sent, and there may be more */
     WS_WAITS,  /* nothing now */
-    WS_OVER,   /* that was the last */
+    WS_OVER,   /* the last event was sent */
     WS_BROKEN, /* it cannot go on */
 };
 
 struct ws_subscription {
     struct ws_peer *peer;
     struct ws_subscription *next;
-    uint64_t number; /* what the client calls it */
+    uint64_t number; /* the number that the client uses */
     bool is_ready;
     enum ws_more (*more)(struct ws_subscription *subscription);
-    /* is_clean: the client closed with 1000, it wants nothing of this any more. */
+    /* is_clean: the client closed with 1000 and wants nothing more of this. */
     void (*free)(struct ws_subscription *subscription, bool is_clean);
 };
 
 struct ws_peer {
     struct front *front;
     const struct ws_schemas *schemas;
-    struct caller caller; /* whose, and by which request it came */
+    struct caller caller; /* the principal and the request that opened it */
     bool is_open;
-    char session[ID_MAX]; /* of its address; empty: it is everybody's */
+    char session[ID_MAX]; /* the session of its address; empty: none */
     struct websocket *socket;
-    struct reactor_timer *timer; /* there is something to say */
+    struct reactor_timer *timer; /* fires when there is something to send */
     struct ws_subscription *subscriptions;
     unsigned subscription_count;
     uint64_t last_number;
-    struct buf out;     /* messages that wait for room, each with a newline behind it */
-    size_t reply_bytes; /* of replies among them */
+    struct buf out;     /* messages that wait for room, each followed by a newline */
+    size_t reply_bytes; /* the replies' part of it */
     bool is_held;
     struct ws_input *inputs;
     unsigned input_count;
@@ -76,9 +76,9 @@ struct ws_peer {
 
 /* ---- open.c ---- */
 
-void ws_count(struct front *front, int number); /* streams more, or less */
+void ws_count(struct front *front, int number); /* adds to the number of open streams */
 
-/* Whether the request is a WebSocket's; false: it was answered. */
+/* Whether the request is a WebSocket handshake; false: it was answered. */
 bool ws_is_asked(struct door_call *call);
 /* False: it was answered. */
 bool ws_open(struct door_call *call, size_t message_max, const struct websocket_events *events,
@@ -87,28 +87,28 @@ bool ws_open(struct door_call *call, size_t message_max, const struct websocket_
 /* ---- peer.c ---- */
 
 void ws_say(struct ws_peer *peer, json_t *message, bool is_reply); /* takes it over */
-/* An event of a subscription; takes `data` over. `id` NULL: it has none. */
+/* An event of a subscription; takes over `data`. `id` NULL: none. */
 void ws_event(struct ws_subscription *subscription, const char *id, const char *name, json_t *data);
-/* Into the peer's list; -EBUSY: there are too many (and it is not in). */
+/* Adds to the peer's list; -EBUSY: there are too many (and it is not added). */
 int ws_subscribe(struct ws_peer *peer, struct ws_subscription *subscription, struct error *err);
 void ws_ready(struct ws_subscription *subscription);
 void ws_drop(struct ws_subscription *subscription, bool is_clean);
 
 /* ---- request.c ---- */
 
-/* A message that fits its row. */
+/* A message that matches its row. */
 struct ws_request {
     struct ws_peer *peer;
     json_t *id;          /* the client's, or NULL */
     json_t *body;        /* without type, id and session */
-    const char *session; /* NULL: none is named */
+    const char *session; /* NULL: not named */
 };
 
 struct ws_row {
     const char *type;
     const char *schema;
     enum scope scope;
-    bool is_counted; /* as a request of the tenant's quota */
+    bool is_counted; /* counts in the tenant's quota of requests */
     void (*handle)(struct ws_request *request);
 };
 extern const struct ws_row ws_rows[];
@@ -118,7 +118,7 @@ void ws_message(struct ws_peer *peer, const char *text, size_t length);
 void ws_reply(struct ws_peer *peer, json_t *id, json_t *members); /* takes members over */
 void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *extra);
 void ws_fail_problem(struct ws_peer *peer, json_t *id, const struct schema_problem *problem);
-/* The session of a message, or that of the address. False: it was answered. */
+/* The session of a message, or of the address. False: it was answered. */
 bool ws_find_session(struct ws_request *request, bool with_ended, struct session **ret);
 /* ... and the execution that it names. */
 bool ws_find_execution(struct ws_request *request, struct session **ret_session,

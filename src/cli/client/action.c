@@ -1,4 +1,4 @@
-/* action.c - which action of a command it is; see action.h. */
+/* action.c - finds the action of a command; see action.h. */
 #include "cli/client/action.h"
 
 #include <errno.h>

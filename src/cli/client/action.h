@@ -2,8 +2,8 @@
  * action.h - commands whose first operand is an action (`bailey session new|ls|...`): a row each.
  *
  * action_run() takes the options, finds the row, checks how many operands there are and which
- * options were written, and calls the row with all of that; what is wrong is told, with the action
- * that was likely meant. The names are those of the command's `operands` (command.h).
+ * options were written, and calls the row; an error names the action that was probably meant. The
+ * names are those of the command's `operands` (command.h).
  *
  * Runs in: commands
  */
@@ -19,7 +19,7 @@ struct action_job {
     const struct invocation *invocation;
     struct client_request request;
     struct client client;        /* action_open() */
-    const char *const *operands; /* behind the action */
+    const char *const *operands; /* after the action */
     size_t operand_count;
 };
 
@@ -27,19 +27,19 @@ struct action {
     const char *name;
     size_t operands_min, operands_max;
     const char *usage;   /* what follows "bailey COMMAND "; NULL: the command's own */
-    const char *options; /* those that it takes beside --json and --config; NULL: all there are */
+    const char *options; /* options that it takes beside --json and --config; NULL: all */
     int (*run)(struct action_job *job); /* returns the exit status */
 };
 
 /* Returns the exit status. */
 int action_run(const struct invocation *invocation, const struct action *rows, size_t count);
 
-/* Reaches the daemon, and starts one when there is none. */
+/* Connects to the daemon, and starts one if none is running. */
 int action_open(struct action_job *job, struct error *err);
 
 /*
- * `ls`: the list under `member` of what GET `path` says, as a table, or as JSON, or with --quiet
- * one `name` of each a line. Returns the exit status.
+ * `ls`: the list under `member` of the reply to GET `path`, as a table, as JSON, or with --quiet
+ * one `name` per line. Returns the exit status.
  */
 int action_list(struct action_job *job, const char *path, const char *member, const char *name,
                 int (*table)(json_t *list));

@@ -1,4 +1,4 @@
-/* audit.c - `bailey audit verify|tail|query`: the record of what was done, checked and read. */
+/* audit.c - `bailey audit verify|tail|query`: verifies and reads the audit log. */
 #include "observe/audit.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static int verify_text(const struct audit_report *report)
     if (report->lost > 0)
         buf_printf(&text, "%" PRIu64 " could not be written\n", report->lost);
     if (report->unchained > 0)
-        buf_printf(&text, "%" PRIu64 " of before there was a chain\n", report->unchained);
+        buf_printf(&text, "%" PRIu64 " written before lines were chained\n", report->unchained);
     if (report->hash[0])
         buf_printf(&text, "last hash %s\n", report->hash);
     return print_text(&text);
@@ -102,7 +102,7 @@ static int verify(const struct invocation *invocation)
 
 /* ---- tail and query ---- */
 
-/* "8h" is so long ago; a time in UTC is the daemon's to read. */
+/* "8h" means that long ago; a time in UTC is parsed by the daemon. */
 static int since_text(const char *value, char *ret, size_t size, struct error *err)
 {
     uint64_t ms, now = clock_wall_ms();

@@ -1,4 +1,4 @@
-/* client.c - calls to the daemon and what comes back; see client.h. */
+/* client.c - calls to the daemon and its replies; see client.h. */
 #include "cli/client/client.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define RETRY_MS 50
 
-/* Every code that the API has, by the constant that the rest of the program compares with. */
+/* Every code of the API, as the constant that the rest of the program compares with. */
 static const struct code_row {
     const char *code;
     int num;
@@ -137,7 +137,7 @@ int client_api_error(unsigned status, const char *body, size_t length, struct er
     return error_set(err, -EPROTO, ERROR_ENGINE, "the daemon answered with HTTP status %u", status);
 }
 
-/* May the call be made again after the connection broke in the middle of it? */
+/* Whether the call may be repeated after the connection broke during it. */
 static bool is_repeatable(const char *method, int failure)
 {
     return str_equal(method, "GET") || failure == -ECONNREFUSED || failure == -ENOENT;

@@ -1,7 +1,7 @@
 /*
- * client.h - the command line's side of the daemon: reaching it, calls in JSON, its errors.
+ * client.h - the command line's connection to the daemon: reaching it, calls in JSON, its errors.
  *
- * Blocks. One thread. client_open() starts a daemon when none is running and it is asked to.
+ * Blocks. One thread. client_open() starts a daemon if none is running and `start` asks for it.
  * Errors of the API become a struct error with the API's code and message.
  *
  * Runs in: commands
@@ -27,17 +27,17 @@ struct client {
 };
 
 enum client_start {
-    CLIENT_STARTS,  /* a daemon, when there is none */
-    CLIENT_LOOKS,   /* ERROR_NO_DAEMON when there is none */
-    CLIENT_NO_CALL, /* only the configuration and the place: nothing is connected */
+    CLIENT_STARTS,  /* starts a daemon if none is running */
+    CLIENT_LOOKS,   /* ERROR_NO_DAEMON if none is running */
+    CLIENT_NO_CALL, /* only loads the configuration and paths: no connection is made */
 };
 int client_open(struct client *client, const char *config_file, char *const *env,
                 enum client_start start, struct error *err);
-void client_close(struct client *client); /* for CLEANUP(); twice is fine */
+void client_close(struct client *client); /* for CLEANUP(); may be called twice */
 
 /*
  * One call. `body` (may be NULL) is taken over. The reply is a new reference. A call that changes
- * nothing is asked again when the broker went away meanwhile.
+ * nothing is repeated if the broker went away meanwhile.
  */
 int client_call(struct client *client, const char *method, const char *path, json_t *body,
                 json_t **ret, struct error *err);
@@ -45,21 +45,24 @@ int client_call(struct client *client, const char *method, const char *path, jso
 /* "{"error":{"code","message"}}" of a status of 400 and more into `err`. Returns err->num. */
 int client_api_error(unsigned status, const char *body, size_t length, struct error *err);
 
-/* Is the daemon alive, though its broker may be away? */
+/* Whether the daemon lives, even if its broker is being restarted. */
 bool client_is_alive(const struct client *client);
 
-/* "/v1/sessions/ID" and `tail` behind it. 0 or -ENOMEM with err. */
+/* "/v1/sessions/ID" followed by `tail`. 0 or -ENOMEM with err. */
 int client_session_path(struct buf *path, const char *session, const char *tail, struct error *err);
 /* "?name=value" or "&name=value", encoded. */
 int client_query(struct buf *path, const char *name, const char *value, struct error *err);
 
-/* Tells an error, as JSON when the caller reads that, and returns the exit status. */
+/* Prints an error, as JSON if the caller wants JSON, and returns the exit status. */
 int client_fail(bool is_json, const struct error *err);
 
-/* How many characters of "name" in each member of `list` tell them apart, FORMAT_ID at least. */
+/*
+ * How many characters of "name" are needed to distinguish the members of `list`, FORMAT_ID at
+ * least.
+ */
 size_t client_id_length(json_t *list, const char *name);
 
-/* A string member; "" when it is not there. Borrowed. */
+/* A string member; "" if it is missing. Borrowed. */
 const char *member_text(json_t *json, const char *name);
 
 void json_freep(json_t **json); /* for CLEANUP() */

@@ -1,8 +1,8 @@
 /*
  * code.c - `bailey code -s ID`: a cell in a session's interpreter, as if it were typed there.
  *
- * Output comes as it is written, then values: the words of each to standard output, pictures into a
- * folder when one is named, an exception to standard error.
+ * Output is shown as it is written, then values: the text of each on standard output, pictures into
+ * a folder if one is named, an exception on standard error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,10 +43,10 @@ struct job {
     struct follow follow;
     struct output output;
     int cancel_fd, out_fd;
-    int signal;          /* the first that came */
-    unsigned interrupts; /* how many */
+    int signal;          /* the first signal received */
+    unsigned interrupts; /* number of interrupts */
     unsigned seen, saved;
-    bool ends_line; /* of standard output, so far */
+    bool ends_line; /* whether standard output ends with a newline so far */
     struct error save_err;
 };
 
@@ -60,7 +60,7 @@ static void job_free(struct job *job)
     fd_closep(&job->out_fd);
 }
 
-/* ---- what comes ---- */
+/* ---- events ---- */
 
 static int on_output(void *ctx, int stream, const void *data, size_t length)
 {
@@ -71,7 +71,7 @@ static int on_output(void *ctx, int stream, const void *data, size_t length)
     return job->request.is_json ? 0 : output_write(&job->output, stream, data, length);
 }
 
-/* Text on lines of its own. */
+/* Prints text on its own lines. */
 static void print_words(struct job *job, int stream, json_t *text)
 {
     size_t length = json_string_length(text);
@@ -115,7 +115,7 @@ static int save(struct job *job, const struct picture *picture, json_t *value)
     return 0;
 }
 
-/* A module that was missing. */
+/* Reports a missing module. */
 static void tell_install(const struct job *job, json_t *install)
 {
     if (job->request.is_json || job->request.is_quiet)
@@ -152,7 +152,7 @@ static void on_value(void *ctx, const char *type, json_t *value)
         job->seen++;
         if (job->out_fd >= 0 && !job->save_err.code)
             save(job, &pictures[i], picture);
-        break; /* one file for a value that has several forms */
+        break; /* one file for a value in several formats */
     }
 }
 
@@ -198,7 +198,7 @@ static int find_language(struct job *job, const char *file, json_t *body, struct
     const struct language_row *language;
     int r;
 
-    /* A context knows its own. */
+    /* A context has a language already. */
     if (job->request.context && !job->request.language)
         return 0;
     r = source_language(job->request.language, file, &job->client.config, &language, err);
@@ -240,7 +240,7 @@ static int make_body(struct job *job, const struct parsed *parsed, json_t **ret,
     return 0;
 }
 
-/* Made when it is not there, as `bailey run` does. */
+/* Created if it is missing, as `bailey run` does. */
 static int open_folder(struct job *job, struct error *err)
 {
     if (!job->request.out)
@@ -255,9 +255,12 @@ static int open_folder(struct job *job, struct error *err)
     return 0;
 }
 
-/* ---- the way through ---- */
+/* ---- running ---- */
 
-/* The first interrupts the cell, the next ends its kernel. False: there is nothing to wait for. */
+/*
+ * The first signal interrupts the cell, the next ends its kernel. False: there is nothing to wait
+ * for.
+ */
 static bool on_signal(struct job *job, int number)
 {
     const char *name = number != SIGINT || job->interrupts > 0 ? "KILL" : "INT";
@@ -267,7 +270,7 @@ static bool on_signal(struct job *job, int number)
         job->signal = number;
     job->interrupts++;
     if (job->follow.path.length == 0)
-        return false; /* it has not begun: leaving ends it */
+        return false; /* it has not begun: closing the connection ends it */
     if (!job->request.is_json && !job->request.is_quiet)
         message_print(str_equal(name, "INT")
                           ? "interrupting the cell; Ctrl-C again ends its interpreter"
@@ -277,7 +280,7 @@ static bool on_signal(struct job *job, int number)
     return job->interrupts < 3;
 }
 
-/* 1: it has ended; 0: we leave before that; negative: follow.err says why. */
+/* 1: it has ended; 0: stop waiting before that; negative: follow.err says why. */
 static int watch(struct job *job)
 {
     for (;;) {
@@ -292,7 +295,7 @@ static int watch(struct job *job)
     }
 }
 
-/* What the result says besides. */
+/* Prints further notes of the result. */
 static void tell_notes(const struct job *job)
 {
     json_t *meta = json_object_get(job->follow.result, "meta");

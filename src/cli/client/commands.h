@@ -1,5 +1,6 @@
 /*
- * commands.h - what runs each command of bailey-engine; a file each. All return the exit status.
+ * commands.h - the functions of bailey-engine's commands, one file each. All return the exit
+ * status.
  *
  * Runs in: commands
  */

@@ -54,7 +54,7 @@ static int print_table(json_t *contexts)
     return table_show(&table);
 }
 
-/* The session, and whether options are there that only `new` has; then the daemon. */
+/* Checks the session and the options that only `new` has; then connects to the daemon. */
 static int begin(struct action_job *job, bool is_new, struct error *err)
 {
     const struct client_request *request = &job->request;
@@ -105,7 +105,7 @@ static int action_new(struct action_job *job)
     return print_text(&text);
 }
 
-/* The same call for each that is named. */
+/* The same call for each named context. */
 static int each_context(struct action_job *job, const char *method, const char *tail)
 {
     struct error err = {0};

@@ -1,11 +1,11 @@
 /*
- * cp.c - `bailey cp`: files and folders into a session and back.
+ * cp.c - `bailey cp`: copies files and folders into a session and back.
  *
- * Both walks stay inside: on this machine every folder is entered by descriptor without following
- * a link, and names that come from a box are taken apart and refused unless every part is a plain
- * name (path_arg_name_is_safe), so that whatever a guest calls its files, nothing is written
- * outside of the target folder. Here a file appears under its name once it is whole; there the
- * daemon does the same.
+ * Neither direction leaves its folder: on the host every folder is entered by descriptor without
+ * following a link, and names from a box are split and refused unless every part is a plain name
+ * (path_arg_name_is_safe), so that nothing is written outside the target folder, whatever a guest
+ * names its files. On the host a file appears under its name once it is complete; the daemon does
+ * the same in the box.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static int leave_out(struct copy *copy, const char *name, const char *why)
     return 0;
 }
 
-/* ---- up ---- */
+/* ---- to the session ---- */
 
 static int send_file(struct copy *copy, int fd, const struct stat *status, const char *path,
                      struct error *err)
@@ -110,7 +110,7 @@ static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned
     return result;
 }
 
-/* Where it goes: into a folder that is there or is meant, else under the name that was given. */
+/* The target path: inside a folder that exists or is meant, else the given name. */
 static int box_place(struct copy *copy, const struct path_arg *to, const char *name,
                      char path[LIMIT_PATH_BYTES + 1], struct error *err)
 {
@@ -149,7 +149,7 @@ static int copy_up(struct copy *copy, const struct path_arg *from, const struct 
     fd = open(from->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0 || fstat(fd, &status) < 0)
         return error_set(err, -errno, ERROR_NOT_FOUND, "'%.200s': %s", from->path, strerror(errno));
-    if (S_ISDIR(status.st_mode) && !name[0]) /* "." and "/": all that is in it */
+    if (S_ISDIR(status.st_mode) && !name[0]) /* "." and "/": the folder's content */
         return send_folder(copy, fd_take(&fd), to->path, 0, err);
     result = box_place(copy, to, name, path, err);
     if (result < 0)
@@ -159,7 +159,7 @@ static int copy_up(struct copy *copy, const struct path_arg *from, const struct 
     return send_file(copy, fd, &status, path, err);
 }
 
-/* ---- both ---- */
+/* ---- both directions ---- */
 
 static int check_pair(const struct path_arg *from, const struct path_arg *to, struct error *err)
 {

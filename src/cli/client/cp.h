@@ -1,5 +1,5 @@
 /*
- * cp.h - what both directions of `bailey cp` share; cp.c goes up, cp_down.c comes back.
+ * cp.h - shared by both directions of `bailey cp`; cp.c copies to a session, cp_down.c back.
  *
  * Runs in: commands
  */

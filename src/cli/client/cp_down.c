@@ -1,4 +1,4 @@
-/* cp_down.c - the way back of `bailey cp`: from a session to this machine; see cp.c. */
+/* cp_down.c - `bailey cp` from a session to the host; see cp.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -22,7 +22,7 @@ static int write_fd(void *ctx, const void *data, size_t length)
     return fd_write_all(*(const int *)ctx, data, length);
 }
 
-/* "0644": only permission bits; a guest does not get to make our files run as somebody. */
+/* "0644": only permission bits; a guest cannot make a file setuid on the host. */
 static mode_t entry_mode(json_t *entry)
 {
     const char *text = member_text(entry, "mode");
@@ -35,7 +35,9 @@ static mode_t entry_mode(json_t *entry)
     return mode & 0777;
 }
 
-/* Under a draft's name first: the target is the old file or the whole new one. */
+/*
+ * Written under a temporary name first: the target is either the old file or the complete new one.
+ */
 static int receive_at(struct copy *copy, const char *path, json_t *entry, int dir_fd,
                       const char *name, struct error *err)
 {
@@ -66,7 +68,7 @@ static int receive_at(struct copy *copy, const char *path, json_t *entry, int di
     return result;
 }
 
-/* Enters a folder below, making it when it is not there; never through a link. */
+/* Enters a subfolder, and makes it if it is missing; never follows a link. */
 static int enter(int dir_fd, const char *name, struct error *err)
 {
     int fd;
@@ -162,7 +164,7 @@ static int receive_folder(struct copy *copy, const struct path_arg *from, int ro
     return 0;
 }
 
-/* The folder that `path` lies in, or is (then *ret_name is the name it gets there). */
+/* The folder that contains `path`, or `path` itself (then *ret_name is the file's name in it). */
 static int host_place(const struct path_arg *to, const char *base, int *ret_fd,
                       char name[NAME_MAX + 1], struct error *err)
 {

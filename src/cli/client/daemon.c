@@ -1,11 +1,11 @@
 /*
- * daemon.c - a daemon on demand.
+ * daemon.c - starts a daemon on demand.
  *
- * Whether one is there is decided by connecting. When nobody is, `bailey serve --on-demand` is
- * started detached (a grandchild in a session of its own, its standard streams on /dev/null) with a
- * pipe: "ready" comes through it, or the error's text. When two clients do that at once, one daemon
- * gets the lock and the other one's error says so; its client then waits for the winner, for as
- * long as somebody holds the lock.
+ * A daemon is running if a connection to its socket succeeds. If none is, `bailey serve
+ * --on-demand` is started detached (a grandchild in its own session, standard streams on /dev/null)
+ * with a pipe that carries "ready" or the error's text. If two clients do this at once, one daemon
+ * gets the lock and the other one's error says so; its client then waits for the winner as long as
+ * the lock is held.
  */
 #include "cli/client/daemon.h"
 
@@ -32,7 +32,7 @@
 #define RETRY_MS 20
 #define LOG_TAIL_BYTES 2048
 
-/* 0 when somebody accepts there; -ECONNREFUSED or -ENOENT when nobody does. */
+/* 0: a process accepts connections; -ECONNREFUSED or -ENOENT: none does. */
 static int try_connect(const struct paths *paths, struct error *err)
 {
     CLEANUP(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -58,7 +58,7 @@ static bool is_nobody(int result)
     return result == -ECONNREFUSED || result == -ENOENT;
 }
 
-/* In the grandchild. Only calls that are allowed between fork and exec. */
+/* In the grandchild. Only async-signal-safe calls, between fork and exec. */
 static _Noreturn void become_daemon(const char *program, char *const *argv, int ready_fd)
 {
     static const char failed[] = "the program 'bailey' cannot be executed";
@@ -75,7 +75,7 @@ static _Noreturn void become_daemon(const char *program, char *const *argv, int 
     _exit(127);
 }
 
-/* The child only makes the grandchild, so that the daemon is nobody's zombie. */
+/* The child only forks the grandchild, so that the daemon becomes no zombie of this process. */
 static int start_detached(const char *program, char *const *argv, int ready_fd, struct error *err)
 {
     pid_t child = fork();
@@ -133,7 +133,7 @@ static off_t log_size(const char *path)
     return stat(path, &status) == 0 ? status.st_size : 0;
 }
 
-/* The last line of `text` that does not repeat `known`; cuts `text`. NULL: there is none. */
+/* The last line of `text` that does not repeat `known`; cuts `text`. NULL: none. */
 static const char *last_line(char *text, const char *known)
 {
     for (;;) {
@@ -149,8 +149,8 @@ static const char *last_line(char *text, const char *known)
 }
 
 /*
- * Puts the log's name, and the last line that this daemon wrote, in the place of "its log says
- * why". `from` is the size that the log had before: what is older is about another daemon.
+ * Replaces "its log says why" by the log's name and the last line that this daemon wrote. `from` is
+ * the size of the log before: older lines belong to another daemon.
  */
 static void add_reason(char *text, size_t size, const char *log, off_t from)
 {
@@ -168,7 +168,7 @@ static void add_reason(char *text, size_t size, const char *log, off_t from)
     fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
     now = log_size(log);
     if (now < from)
-        from = 0; /* it was begun anew */
+        from = 0; /* the log was started anew */
     count = fd < 0 ? -1 : pread(fd, tail, LOG_TAIL_BYTES, MAX(from, now - LOG_TAIL_BYTES));
     tail[MAX(count, 0)] = 0;
     line = last_line(tail, text);
@@ -177,7 +177,7 @@ static void add_reason(char *text, size_t size, const char *log, off_t from)
                log);
 }
 
-/* The daemon's word, or what it had to say instead. */
+/* Waits for "ready" or the error's text. */
 static int wait_ready(int fd, const char *log, off_t log_from, struct error *err)
 {
     uint64_t give_up_ms = clock_now_ms() + DAEMON_PATIENCE_MS;
@@ -213,7 +213,7 @@ static int wait_ready(int fd, const char *log, off_t log_from, struct error *err
                      length > 0 ? text : "it ended without an error message; try 'bailey serve'");
 }
 
-/* Somebody else's daemon is starting: as long as it holds the lock there is hope. */
+/* Another client's daemon is starting: waits as long as it holds the lock. */
 static int wait_for_winner(struct paths *paths, struct error *err)
 {
     uint64_t give_up_ms = clock_now_ms() + DAEMON_PATIENCE_MS;
@@ -234,7 +234,7 @@ static int wait_for_winner(struct paths *paths, struct error *err)
     return -ESRCH;
 }
 
-/* The daemon that a starting client lost against may end in that very moment: twice is enough. */
+/* The daemon that won the lock may end at that moment: two attempts are enough. */
 int daemon_reach(struct paths *paths, const char *config_file, bool starts, struct error *err)
 {
     char log[PATH_MAX];

@@ -1,7 +1,7 @@
 /*
- * daemon.h - reaching this user's daemon, and starting one when nobody is there.
+ * daemon.h - connects to this user's daemon, and starts one if none is running.
  *
- * Two clients that start one at the same time both end up connected to the one that won its lock.
+ * Two clients that start one at the same time both end up connected to the one that got the lock.
  *
  * Runs in: commands
  */
@@ -14,8 +14,8 @@
 #include "cli/paths.h"
 
 /*
- * 0 once somebody listens on the socket, which is the running daemon's own then. Without `starts`:
- * ERROR_NO_DAEMON when nobody does.
+ * 0 once a process listens on the socket; `paths` then has the running daemon's own socket. Without
+ * `starts`: ERROR_NO_DAEMON if none does.
  */
 int daemon_reach(struct paths *paths, const char *config_file, bool starts, struct error *err);
 

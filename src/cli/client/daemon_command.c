@@ -51,7 +51,7 @@ static int not_running(const struct daemon_job *job)
 
 /* ---- status ---- */
 
-/* One line for what is kept warm; nothing where the daemon does not say. */
+/* One line about what is kept warm; nothing if the daemon does not report it. */
 static void warm_text(json_t *warm, struct buf *text)
 {
     json_t *zygotes = json_object_get(warm, "zygotes"), *pool = json_object_get(warm, "pool");
@@ -94,7 +94,7 @@ static int status_text(json_t *info)
     return print_guest_text(&text);
 }
 
-/* By its lock first: the configuration and the socket's folder may not even be there. */
+/* Checks the lock first: the configuration and the socket's folder may not even exist. */
 static int action_status(struct daemon_job *job, const struct invocation *invocation)
 {
     CLEANUP(json_freep) json_t *info = NULL;
@@ -125,8 +125,8 @@ static int action_status(struct daemon_job *job, const struct invocation *invoca
 /* ---- stop ---- */
 
 /*
- * The pid in daemon.json is only believed while the lock is held, and the lock is looked at again
- * once the process is held by a descriptor: it cannot be another one then.
+ * The pid in daemon.json is trusted only while the lock is held, and the lock is checked again once
+ * a pidfd of the process is open: then it cannot be another process.
  */
 static int open_daemon(const struct paths *paths, int *ret_fd, struct daemon_record *record,
                        struct error *err)
@@ -155,8 +155,8 @@ static void progress(const char *text)
 }
 
 /*
- * The engine gave its rights away and could not remove its own groups; this process has the
- * caller's. Its locks on them went before the end of its process could be seen.
+ * The engine dropped its rights and could not remove its own control groups; this process has the
+ * caller's. The locks on them are released before the end of the process can be seen.
  */
 static void sweep_groups(void)
 {
@@ -176,7 +176,7 @@ static int action_stop(struct daemon_job *job)
     int result;
 
     if (!paths_is_locked(&job->client.paths)) {
-        /* One that ended in another way left its groups. */
+        /* A daemon that ended in another way left its control groups. */
         if (paths_read_record(&job->client.paths, &record, &err) == 0) {
             sweep_groups();
             paths_remove_record(&job->client.paths);
@@ -224,7 +224,7 @@ static int copy_log(int fd, struct output *output)
     return count < 0 ? -errno : 0;
 }
 
-/* The log was begun anew when the name means another file. */
+/* Whether the name refers to another file now: the log was started anew. */
 static bool is_replaced(int fd, const char *path)
 {
     struct stat ours, now;

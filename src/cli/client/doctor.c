@@ -1,7 +1,7 @@
 /*
- * doctor.c - the part of `bailey doctor` that asks providers which are elsewhere: bailey-engine
- * prints what it found as JSON, {NAME of a row: its report}, and `bailey` shows it
- * (cli/doctor_provider.c, which says what a report is).
+ * doctor.c - the part of `bailey doctor` that asks provider hosts: bailey-engine prints its
+ * findings as JSON, {NAME of a row: its report}, and `bailey` shows it (cli/doctor_provider.c,
+ * which defines a report).
  */
 #include <jansson.h>
 

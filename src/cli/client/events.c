@@ -1,8 +1,8 @@
 /*
- * events.c - `bailey events [-f] [-s ID]`: what happens in sessions, a line each.
+ * events.c - `bailey events [-f] [-s ID]`: shows events of sessions, one per line.
  *
- * The daemon's stream has no mark between what was and what comes: without -f we leave when it has
- * been quiet for a moment. With -f a broken connection is taken up again behind the last event.
+ * The daemon's stream has no mark between past and new events: without -f the command ends when the
+ * stream was quiet for a moment. With -f a broken connection is resumed after the last event.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -29,7 +29,7 @@
 #define QUIET_MS 250
 #define RETRY_MS 100
 #define EVENT_MAX (8 * MIB)
-#define OLDEST "1" /* ids begin at the clock's microseconds: everything is behind 1 */
+#define OLDEST "1" /* ids begin at the clock's microseconds: all are above 1 */
 
 struct events_job {
     struct client_request request;
@@ -40,9 +40,9 @@ struct events_job {
     unsigned status;
     struct http_exchange *exchange;
     struct error err;
-    int write_status; /* of printing; not 0: nobody reads */
+    int write_status; /* status of printing; not 0: the reader has left */
     int cancel_fd;
-    bool has_seen; /* a piece in this turn */
+    bool has_seen; /* an event arrived in this turn */
 };
 
 static void job_free(struct events_job *job)
@@ -56,7 +56,7 @@ static void job_free(struct events_job *job)
     fd_closep(&job->cancel_fd);
 }
 
-/* What is left of the data, for events that have no words of their own. */
+/* The remaining data, for events without their own text. */
 static void plain_words(json_t *json, struct buf *to)
 {
     static const char *const said[] = {"id", "time", "type", "session_id"};
@@ -172,7 +172,7 @@ static int connect_events(struct events_job *job, struct error *err)
     if (job->request.session)
         result = client_session_path(&path, job->request.session, "/events", err);
     else if (buf_append_text(&path, "/v1/events") < 0)
-        result = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        result = error_memory(err);
     if (result < 0)
         return result;
     sse_reader_free(&job->reader);
@@ -185,7 +185,7 @@ static int connect_events(struct events_job *job, struct error *err)
         &events, job, &job->exchange, err);
 }
 
-/* The connection broke: with -f again while the daemon lives. 0: goes on. */
+/* The connection broke: with -f connects again while the daemon lives. 0: continues. */
 static int take_up(struct events_job *job)
 {
     if (!job->request.follows || !client_is_alive(&job->client))
@@ -213,7 +213,7 @@ static int watch(struct events_job *job)
         if (number)
             return 128 + number;
         if (job->has_seen || job->status == 0)
-            quiet_at_ms = clock_now_ms() + QUIET_MS; /* also until the reply begins */
+            quiet_at_ms = clock_now_ms() + QUIET_MS; /* also counts until the reply begins */
         if (!job->request.follows && clock_now_ms() >= quiet_at_ms)
             return 0;
     }

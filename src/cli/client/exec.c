@@ -1,8 +1,8 @@
 /*
- * exec.c - `bailey exec -s ID -- ARGV`: a command in a session, as if it ran here.
+ * exec.c - `bailey exec -s ID -- ARGV`: runs a command in a session, as if it ran here.
  *
- * Output comes as it is written, standard input goes there with --stdin, the exit status is the
- * command's. Ctrl-C is the command's too: the first one interrupts it, the second kills it.
+ * Output is shown as it is written, standard input is sent with --stdin, the exit status is the
+ * command's. Ctrl-C goes to the command: the first one interrupts it, the second kills it.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -25,7 +25,7 @@
 #include "cli/request.h"
 #include "cli/signals.h"
 
-/* Options that shape a box: a session's box is there already. */
+/* Options of a box: a session's box exists already. */
 static const char *const box_options[] = {"memory",     "cpus",   "pids",    "disk",
                                           "max-output", "file",   "out",     "isolation",
                                           "root",       "timing", "explain", NULL};
@@ -37,8 +37,8 @@ struct job {
     struct input input;
     struct output output;
     int cancel_fd;
-    int signal;          /* the first that came */
-    unsigned interrupts; /* how many */
+    int signal;          /* the first signal received */
+    unsigned interrupts; /* number of interrupts */
 };
 
 static void job_free(struct job *job)
@@ -106,7 +106,7 @@ static int make_body(const struct invocation *invocation, const struct request *
     if (result < 0)
         return result;
     if (timeout_s < 0 && request->is_detached)
-        timeout_s = 0; /* what is left alone may run as long as its session lives */
+        timeout_s = 0; /* a background command may run as long as its session lives */
     json_object_set(body, "argv", argv);
     if (json_object_size(env) > 0)
         json_object_set(body, "env", env);
@@ -137,7 +137,7 @@ static int on_output(void *ctx, int stream, const void *data, size_t length)
     return job->request.is_json ? 0 : output_write(&job->output, stream, data, length);
 }
 
-/* Kills it and does not wait for more than the answer: there is nobody to tell the rest to. */
+/* Kills it and waits only for the reply: the output has no reader any more. */
 static void kill_now(struct job *job)
 {
     struct error ignored = {0};
@@ -146,7 +146,7 @@ static void kill_now(struct job *job)
         follow_signal(&job->follow, "KILL", &ignored);
 }
 
-/* Returns whether there is anything to wait for. */
+/* Whether there is anything to wait for. */
 static bool on_signal(struct job *job, int number)
 {
     struct error err = {0};
@@ -156,7 +156,7 @@ static bool on_signal(struct job *job, int number)
         job->signal = number;
     job->interrupts++;
     if (job->follow.path.length == 0)
-        return false; /* it has not begun: leaving ends it */
+        return false; /* it has not begun: closing the connection ends it */
     if (!job->request.is_json && !job->request.is_quiet)
         message_print(str_equal(name, "INT") ? "interrupting the command; Ctrl-C again kills it"
                                              : "killing the command");
@@ -165,7 +165,7 @@ static bool on_signal(struct job *job, int number)
     return job->interrupts < 3;
 }
 
-/* Takes what standard input has; its end is the command's too. */
+/* Reads standard input; its end is sent to the command. */
 static void read_stdin(struct job *job)
 {
     char chunk[INPUT_CHUNK];
@@ -179,7 +179,7 @@ static void read_stdin(struct job *job)
         input_put(&job->input, chunk, (size_t)count);
 }
 
-/* 1: it has ended; 0: we leave before that; negative: follow.err says why. */
+/* 1: it has ended; 0: stop waiting before that; negative: follow.err says why. */
 static int watch(struct job *job)
 {
     for (;;) {

@@ -30,7 +30,7 @@ static void job_free(struct files_job *job)
     client_request_free(&job->request);
 }
 
-/* Options, then the daemon: nothing is started for arguments that are wrong. */
+/* Parses options, then connects: no daemon is started for wrong arguments. */
 static int job_load(struct files_job *job, const struct invocation *invocation, struct error *err)
 {
     const struct parsed *parsed = &invocation->parsed;
@@ -50,7 +50,7 @@ static int job_load(struct files_job *job, const struct invocation *invocation, 
                                     CLIENT_STARTS, err);
 }
 
-/* "drwxr-xr-x" would be a lie about links' and special files' modes: the type is a word. */
+/* "drwxr-xr-x" would be wrong for links and special files: the type is a word. */
 static void entry_row(struct table *table, json_t *entry, int64_t now_s)
 {
     char text[FORMAT_SIZE];
@@ -74,7 +74,7 @@ static int by_name(const void *a, const void *b)
                   member_text(*(json_t *const *)b, "name"));
 }
 
-/* Borrowed entries in the order of their names; NULL: none, or no memory. */
+/* Borrowed entries sorted by name; NULL: none, or no memory. */
 static json_t **sorted(json_t *entries)
 {
     size_t count = json_array_size(entries);
@@ -105,7 +105,7 @@ static int list_table(json_t *reply)
     return status;
 }
 
-/* A file is listed as itself. */
+/* A file is listed as one entry. */
 static int list(struct files_job *job, const struct path_arg *target, json_t **ret,
                 struct error *err)
 {

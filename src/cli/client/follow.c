@@ -1,4 +1,6 @@
-/* follow.c - the events of an execution, without a loss over broken connections; see follow.h. */
+/*
+ * follow.c - reads the events of an execution, without loss over broken connections; see follow.h.
+ */
 #include "cli/client/follow.h"
 
 #include <errno.h>
@@ -13,7 +15,7 @@
 #include "base/str.h"
 #include "model/text.h"
 
-#define EVENT_MAX LIMIT_REPLY_JSON /* the last event is the whole result */
+#define EVENT_MAX LIMIT_REPLY_JSON /* the last event contains the whole result */
 #define RETRY_MS 50
 
 void follow_init(struct follow *follow, struct client *client, const struct follow_events *events,
@@ -75,7 +77,7 @@ static void take_started(struct follow *follow, json_t *process)
     follow->has_started = true;
 }
 
-/* Hands on what is new of a piece: after a reconnection its beginning may be known already. */
+/* Passes on the new part of a piece: after a reconnection its beginning may be known already. */
 static void take_piece(struct follow *follow, int stream, uint64_t offset, const char *data,
                        size_t length)
 {
@@ -190,7 +192,7 @@ static int on_data(void *ctx, const void *data, size_t length)
     return follow->err.code ? -ECANCELED : 0;
 }
 
-/* The broker is away, or the daemon is: events come again from a new connection, or never. */
+/* The broker or the daemon is gone: events continue over a new connection, or never. */
 static void on_done(void *ctx, unsigned status, const struct error *err)
 {
     struct follow *follow = ctx;
@@ -203,7 +205,7 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
         if (follow->err.code != ERROR_EXECUTION_NOT_FOUND || follow->has_started ||
             follow->exec_path.length == 0)
             return;
-        /* The broker ended before it had started it, and the next one knows nothing of it. */
+        /* The broker ended before it had started the command, and the next one does not know it. */
         follow->err = (struct error){0};
         buf_clear(&follow->path);
         post_exec(follow, &follow->err);
@@ -248,7 +250,7 @@ static int open_events(struct follow *follow)
     const char *headers[3] = {"Accept: text/event-stream"};
 
     if (buf_printf(&path, "%s/events", buf_text(&follow->path)) < 0)
-        return error_set(&follow->err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(&follow->err);
     if (follow->last_id[0]) {
         str_format(last, sizeof(last), "Last-Event-ID: %s", follow->last_id);
         headers[1] = last;
@@ -296,7 +298,7 @@ int follow_attach(struct follow *follow, const char *session, const char *execut
     return result;
 }
 
-/* After a break: again and again, until it is back or there is no hope. */
+/* After a break: repeats until the daemon is back or known to be gone. */
 static void reconnect(struct follow *follow)
 {
     uint64_t now_ms = clock_now_ms();
@@ -318,7 +320,7 @@ int follow_turn(struct follow *follow, struct pollfd *fds, size_t fd_count, int 
     bool is_waiting = !follow->exchange;
     int result;
 
-    /* Another call of ours (a signal, say) may have turned the client and heard the end. */
+    /* Another call (e.g. a signal) may have run the client's loop and received the end. */
     for (size_t i = 0; i < fd_count; i++)
         fds[i].revents = 0;
     if (follow->result)
@@ -345,7 +347,7 @@ int follow_signal(struct follow *follow, const char *name, struct error *err)
     CLEANUP(buf_free) struct buf path = PATH_BUF;
 
     if (buf_printf(&path, "%s/signal", buf_text(&follow->path)) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return client_call(follow->client, "POST", buf_text(&path), json_pack("{s:s}", "signal", name),
                        NULL, err);
 }

@@ -1,4 +1,4 @@
-/* format.c - sizes and times in words; see format.h. */
+/* format.c - sizes and times for people; see format.h. */
 #include "cli/client/format.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* image.c - `bailey image build|ls|rm`: images for boxes in containers. */
+/* image.c - `bailey image build|ls|rm`: images for container boxes. */
 #include "cli/client/image.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static const char *label(json_t *image, const char *name)
     return member_text(json_object_get(image, "Labels"), name);
 }
 
-/* Docker's words into ours; an image may have several names, or none. */
+/* Converts Docker's description; an image may have several names, or none. */
 static json_t *describe(json_t *image)
 {
     json_t *names = json_object_get(image, "RepoTags");
@@ -58,7 +58,7 @@ static int list_table(json_t *images)
     {
         const char *id = member_text(image, "id");
         int64_t made_s = json_integer_value(json_object_get(image, "created_s"));
-        int64_t age_s = format_now() - MAX(made_s, (int64_t)0); /* whatever Docker says */
+        int64_t age_s = format_now() - MAX(made_s, (int64_t)0); /* Docker's value may be anything */
         char words[FORMAT_SIZE], when[FORMAT_SIZE + 8];
 
         table_cell(&table, json_string_value(json_array_get(json_object_get(image, "names"), 0)));

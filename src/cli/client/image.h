@@ -1,6 +1,6 @@
 /*
- * image.h - `bailey image build` in two parts: image.c has the actions, image_build.c the making.
- * Inside of client/.
+ * image.h - `bailey image build` in two parts: image.c has the actions, image_build.c builds. For
+ * cli/client only.
  *
  * Runs in: commands
  */

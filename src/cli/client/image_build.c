@@ -1,8 +1,8 @@
 /*
  * image_build.c - `bailey image build`: gathers a root file system and sends it to Docker.
  *
- * Docker makes an image of a stream only when the stream is whole; a build that is interrupted
- * leaves none behind. What was fetched is in a folder of its own, which is gone at the end.
+ * Docker creates an image only when the stream is complete; an interrupted build leaves none
+ * behind. Fetched packages are in a temporary folder, which is removed at the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 #include "runtime/docker/client.h"
 #include "template/template.h"
 
-#define SHOW_MS 100 /* between two lines on a terminal */
+#define SHOW_MS 100 /* interval of progress lines on a terminal */
 #define PATH_INSIDE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct build {
@@ -48,12 +48,12 @@ struct build {
     struct buf path, reply;
     struct http_exchange *exchange;
     unsigned status;
-    struct error err; /* of the exchange */
+    struct error err; /* error of the request */
     json_t *image;    /* as Docker describes it */
     struct progress_line line;
     const char *stage;
     uint64_t shown_ms;
-    int cancel_fd, signal; /* that came */
+    int cancel_fd, signal; /* the signal received */
 };
 
 static void build_free(struct build *build)
@@ -86,7 +86,7 @@ static bool is_stopped(void *ctx)
     return build->signal != 0;
 }
 
-/* A new stage is told at once, where it is in between only on a terminal. */
+/* A new stage is shown at once, progress within it only on a terminal. */
 static bool is_time(struct build *build, const char *stage)
 {
     uint64_t now_ms = clock_now_ms();
@@ -131,7 +131,7 @@ static void tell_sent(struct build *build)
     progress_line_show(&build->line, text);
 }
 
-/* ---- what is asked for ---- */
+/* ---- arguments ---- */
 
 static int find_template(struct build *build, struct error *err)
 {
@@ -147,7 +147,7 @@ static int find_template(struct build *build, struct error *err)
         return r;
     r = image_template_python(build->template.layer, &build->python, err);
     if (r == 0 && build->python.is_debian && strv_push(&build->extra, build->python.package) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     str_format(path, sizeof(path), "%s/template.json", build->template.layer);
     if (r == 0)
         r = image_read(path, &text, err);
@@ -166,10 +166,10 @@ static int take_options(struct build *build, struct error *err)
     for (size_t i = 0; build->extra && i < parsed->use_count; i++) {
         if (str_equal(parsed->uses[i].row->name, "package") &&
             strv_push(&build->extra, parsed->uses[i].value) < 0)
-            return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            return error_memory(err);
     }
     if (!build->extra)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return docker_client_name(tag, build->name, build->tag, err);
 }
 
@@ -186,7 +186,7 @@ static int make_scratch(struct build *build, struct error *err)
     return 0;
 }
 
-/* Docker may be on another machine, and of another kind. */
+/* Docker may run on another machine with another architecture. */
 static int check_docker(struct build *build, struct error *err)
 {
     CLEANUP(json_freep) json_t *version = NULL;
@@ -196,7 +196,7 @@ static int check_docker(struct build *build, struct error *err)
     if (r < 0 || !own[0] || !arch[0] || str_equal(arch, own))
         return r;
     if (!str_equal(own, "amd64") && !str_equal(own, "arm64"))
-        return 0; /* others have two names each */
+        return 0; /* other architectures have two names each */
     return error_set(err, -ENOEXEC, ERROR_IMAGE_UNUSABLE,
                      "Docker runs on %.40s and this machine is %s: an image of its packages cannot "
                      "run there. Build it on a machine of that kind",
@@ -221,7 +221,7 @@ static int gather(struct build *build, struct error *err)
 
 /* ---- sending ---- */
 
-/* &changes=LINE, where the words of the line are quoted as a Dockerfile has it. */
+/* &changes=LINE, with the arguments quoted as in a Dockerfile. */
 static int add_change(struct build *build, const char *verb, const char *key, const char *value)
 {
     CLEANUP(buf_free) struct buf line = BUF_INIT(64 * KIB);
@@ -318,7 +318,7 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     build->err = *err;
 }
 
-/* One JSON after the other: {"status":"sha256:..."} at the end, or {"error":...}. */
+/* A sequence of JSON objects: {"status":"sha256:..."} at the end, or {"error":...}. */
 static int read_reply(struct build *build, struct error *err)
 {
     const char *at = buf_text(&build->reply);
@@ -451,7 +451,7 @@ static int run(struct build *build, struct error *err)
     if (r == 0)
         r = gather(build, err);
     if (r == 0)
-        r = check_docker(build, err); /* now that the architecture is known */
+        r = check_docker(build, err); /* again, now that the architecture is known */
     if (r == 0)
         r = send(build, err);
     return r == 0 ? inspect(build, err) : r;

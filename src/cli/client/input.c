@@ -1,4 +1,4 @@
-/* input.c - standard input of a command, piece by piece; see input.h. */
+/* input.c - sends standard input to a command, piece by piece; see input.h. */
 #include "cli/client/input.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static int on_data(void *ctx, const void *data, size_t length)
 {
     struct input *input = ctx;
 
-    buf_append(&input->reply, data, length); /* only the words of an error, cut when long */
+    buf_append(&input->reply, data, length); /* only the text of an error, cut if long */
     return 0;
 }
 
@@ -65,7 +65,8 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     else
         client_api_error(status, buf_text(&input->reply), input->reply.length, &input->err);
     if (input->err.code == ERROR_EXECUTION_ENDED)
-        input->err = (struct error){0}; /* it did not read everything: its own matter */
+        input->err =
+            (struct error){0}; /* the command did not read everything, which is not an error */
 }
 
 void input_turn(struct input *input)

@@ -1,7 +1,7 @@
 /*
- * install.c - `bailey install -s ID PACKAGE...`: packages into a session, for its life.
+ * install.c - `bailey install -s ID PACKAGE...`: installs packages into a session, until it ends.
  *
- * Ctrl-C hangs up, and the daemon gives the installation up.
+ * Ctrl-C closes the connection, and the daemon cancels the installation.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -49,7 +49,7 @@ static int print_installed(const struct install_job *job, json_t *answer)
     return 0;
 }
 
-/* Without a package: what the session has. */
+/* Without a package: lists the session's packages. */
 static int list(struct install_job *job, const char *path, struct error *err)
 {
     static const char *const headings[] = {"PACKAGE", "VERSION", NULL};

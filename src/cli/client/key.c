@@ -1,8 +1,8 @@
 /*
  * key.c - `bailey key new|ls|rm|rotate`: API keys, over the daemon's own socket.
  *
- * The text of a key goes to standard output alone, so that a script can keep it; it is not to be
- * had again.
+ * The text of a key alone goes to standard output, so that a script can store it; it cannot be
+ * shown again.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -26,7 +26,7 @@ static int key_path(struct buf *path, const char *id, const char *tail, struct e
     return 0;
 }
 
-/* "run,files" as an array; NULL: no memory. The daemon checks the words. */
+/* "run,files" as an array; NULL: no memory. The daemon checks the names. */
 static json_t *scopes_array(const char *text)
 {
     json_t *list = json_array();
@@ -173,7 +173,7 @@ static int action_rm(struct action_job *job)
     return status;
 }
 
-/* ---- which ---- */
+/* ---- the table of actions ---- */
 
 static const struct action actions[] = {
     {"new", 0, 0, "new [options]", "name tenant scopes expires quiet", action_new},

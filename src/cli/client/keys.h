@@ -1,7 +1,9 @@
 /*
- * keys.h - what is typed at a session's terminal, and the escape that is for us. Pure.
+ * keys.h - the keys typed at a session's terminal, and the escape sequences of `bailey shell`.
+ * Pure.
  *
- * Ctrl-] begins it: then d leaves, k kills, Ctrl-] sends one; anything else goes through with it.
+ * Ctrl-] begins one: then d detaches, k kills, Ctrl-] sends one; any other key is sent together
+ * with it.
  *
  * Runs in: commands
  */
@@ -21,7 +23,7 @@ struct keys {
     bool is_escaped; /* the last byte was the escape; zeroed is a valid start */
 };
 
-/* Appends what goes to the guest; stops behind the bytes that make a wish. */
+/* Appends the bytes for the guest; stops after an escape sequence. */
 enum keys_wish keys_feed(struct keys *keys, const char *data, size_t length, struct buf *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* lists.c - `bailey outputs` and `bailey ps`: what came out, and what runs. */
+/* lists.c - `bailey outputs` and `bailey ps`: lists outputs and processes. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -66,7 +66,7 @@ int outputs_run(const struct invocation *invocation)
 
 /* ---- ps ---- */
 
-/* The processes of one session into `all`, each with "session_id" and "tenant". */
+/* Adds the processes of one session to `all`, each with "session_id" and "tenant". */
 static int add_processes(struct client *client, json_t *of, bool with_ended, json_t *all,
                          struct error *err)
 {
@@ -104,7 +104,7 @@ static int collect(struct client *client, const struct client_request *request, 
     size_t i;
     int result;
 
-    if (request->session) { /* its whole id, whatever was written */
+    if (request->session) { /* its full id, however the user wrote it */
         result = client_session_path(&path, request->session, "", err);
         if (result == 0)
             result = client_call(client, "GET", buf_text(&path), NULL, &reply, err);

@@ -1,4 +1,4 @@
-/* logs.c - `bailey logs ID EXEC [-f]`: what a command of a session wrote. */
+/* logs.c - `bailey logs ID EXEC [-f]`: the output of a command of a session. */
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ struct logs_job {
     struct client client;
     char session[128], execution[64];
     struct output output;
-    int stream; /* that is being read */
+    int stream; /* the stream that is being read */
     int cancel_fd;
 };
 
@@ -35,7 +35,7 @@ static void job_free(struct logs_job *job)
     fd_closep(&job->cancel_fd);
 }
 
-/* "ID EXEC", or both in one word as exec -d prints them: "ID.EXEC". */
+/* "ID EXEC", or both in one argument as exec -d prints them: "ID.EXEC". */
 static int find_names(struct logs_job *job, const struct parsed *parsed, struct error *err)
 {
     const char *first = parsed->operands[0], *second = NULL;
@@ -73,7 +73,7 @@ static int on_output(void *ctx, int stream, const void *data, size_t length)
     return output_write(&((struct logs_job *)ctx)->output, stream, data, length);
 }
 
-/* Where the kept part begins, when its start is not kept any more. */
+/* Where the stored part begins, if its start was deleted. */
 static int first_kept(struct logs_job *job, const char *stream, char first[32], struct error *err)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
@@ -115,13 +115,13 @@ static int print_stream(struct logs_job *job, const char *stream, const char *of
         result = transfer_receive(&job->client, buf_text(&path), -1, NULL, write_piece, job, err);
     if (result < 0 && err->code == ERROR_OFFSET_GONE && str_equal(offset, "0") &&
         first_kept(job, stream, first, err) == 0) {
-        message_print("the first %s bytes of %s are not kept any more", first, stream);
+        message_print("the first %s bytes of %s are no longer stored", first, stream);
         return print_stream(job, stream, first, err);
     }
     return result;
 }
 
-/* What is there now: one stream, then the other. */
+/* Prints what is stored now: one stream, then the other. */
 static int print_now(struct logs_job *job)
 {
     static const char *const streams[] = {"stdout", "stderr"};

@@ -1,4 +1,4 @@
-/* main.c - which command of bailey-engine it is, and its arguments by the rows of `bailey`. */
+/* main.c - finds the command of bailey-engine and parses its arguments by the rows of `bailey`. */
 #include "cli/client/main.h"
 
 #include <signal.h>
@@ -55,7 +55,8 @@ int client_main(int argc, char **argv)
     struct error err = {0};
     int status;
 
-    signal(SIGPIPE, SIG_IGN); /* a reader that left is an errno here, not the end */
+    signal(SIGPIPE,
+           SIG_IGN); /* writing to a closed pipe returns an errno instead of ending the process */
     if (!row) {
         message_print("bailey-engine is a part of bailey: call that, as in 'bailey help'");
         return STATUS_BAD_INPUT;

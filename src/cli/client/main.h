@@ -1,5 +1,5 @@
 /*
- * main.h - the way into the commands of bailey-engine. Parses by the same rows as `bailey`, which
+ * main.h - the entry point of bailey-engine's commands. Parses by the same rows as `bailey`, which
  * normally has checked the arguments already.
  *
  * Runs in: commands

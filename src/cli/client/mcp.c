@@ -1,14 +1,15 @@
 /*
- * mcp.c - `bailey mcp`: the Model Context Protocol on standard input and output, a message a line.
+ * mcp.c - `bailey mcp`: the Model Context Protocol on standard input and output, one message per
+ * line.
  *
- * Theory of operation. The protocol is spoken by the daemon's broker (api/mcp/pipe.h); this command
- * carries lines to it and back. It keeps each line until the broker has settled it: when the
- * connection is lost, it connects again (a daemon that ended is started again) and sends them once
- * more, marked as such.
+ * Theory of operation. The daemon's broker implements the protocol (api/mcp/pipe.h); this command
+ * passes lines to it and back. It keeps each line until the broker has settled it: if the
+ * connection is lost, it connects again (and starts a daemon again if it ended) and sends those
+ * lines once more, marked as repeated.
  *
- * Standard output carries nothing but protocol. It leaves when its input ends, on SIGINT, SIGTERM
- * and SIGHUP, when nobody reads its output, and when its parent is gone: what it runs is cancelled
- * then, and the session that was made for it is deleted.
+ * Only protocol messages go to standard output. The command ends when its input ends, on SIGINT,
+ * SIGTERM and SIGHUP, when its output has no reader, and when its parent is gone: running calls are
+ * then cancelled, and the session that was created for it is deleted.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,10 +35,10 @@
 #include "model/text.h"
 
 #define READ_STEP (64 * KIB)
-#define PARENT_MS 2000       /* between two looks at the parent */
-#define RETRY_MS 100         /* between two attempts to connect again */
-#define END_PATIENCE_MS 3000 /* for the broker to end what was begun */
-#define UNSENT_MAX MIB       /* more is not read while the broker takes nothing */
+#define PARENT_MS 2000       /* interval of checking the parent */
+#define RETRY_MS 100         /* interval of attempts to connect again */
+#define END_PATIENCE_MS 3000 /* time for the broker to end what was begun */
+#define UNSENT_MAX MIB       /* no more is read while the broker takes nothing */
 #define INTERNAL_ERROR (-32603)
 
 /* A line that the broker has not settled yet. */
@@ -45,7 +46,7 @@ struct line {
     struct line *next;
     uint64_t sequence;
     uint64_t began_ms; /* wall clock */
-    bool is_long;      /* only the beginning of one that is too long */
+    bool is_long;      /* only the beginning of a line that is too long */
     bool was_sent;
     size_t length;
     char text[];
@@ -54,19 +55,19 @@ struct line {
 struct front {
     struct client client;
     const char *config_file;
-    const char *name; /* --session; NULL: one is made at first use and deleted at the end */
+    const char *name; /* --session; NULL: one is created at first use and deleted at the end */
     bool is_structured;
     struct mcp_link link;
     struct line *lines, **last;
     uint64_t sequence;
-    char version[16], own[LIMIT_NAME + 1]; /* for the next connection; empty: not known */
-    uint64_t retry_ms;                     /* the next attempt to connect; 0: none is due */
+    char version[16], own[LIMIT_NAME + 1]; /* for the next connection; empty: unknown */
+    uint64_t retry_ms;                     /* time of the next attempt to connect; 0: none */
     uint64_t give_up_ms;
     struct buf input;
-    bool is_skipping; /* the rest of a line that was too long */
+    bool is_skipping; /* inside the rest of a line that was too long */
     struct buf output;
     int signal_fd;
-    int signal; /* that came */
+    int signal; /* the signal received */
     pid_t parent;
     bool is_over;
     bool is_silent; /* nothing is written any more */
@@ -74,7 +75,7 @@ struct front {
 
 /* ---- standard output ---- */
 
-/* Looks whether anybody wants us. */
+/* Checks whether the reader and the parent still exist. */
 static void check_wanted(struct front *front)
 {
     int signal = signals_taken(front->signal_fd);
@@ -86,8 +87,8 @@ static void check_wanted(struct front *front)
 }
 
 /*
- * Pieces of PIPE_BUF never block where poll(2) saw room, so that a client that does not read cannot
- * keep us from hearing a signal. A short line is one write.
+ * Pieces of PIPE_BUF never block after poll(2) reported room, so that a client that does not read
+ * cannot delay signals. A short line is one write.
  */
 static void write_all(struct front *front, const char *data, size_t length)
 {
@@ -145,7 +146,7 @@ static void settle(struct front *front, uint64_t sequence)
     }
 }
 
-/* The broker cannot be had: every request gets that as its answer. */
+/* The broker cannot be reached: every request gets this error as its answer. */
 static void fail_all(struct front *front, const struct error *err)
 {
     if (!front->is_silent)
@@ -212,8 +213,8 @@ static bool is_away(int result)
 }
 
 /*
- * One attempt. A broker comes back by itself. A daemon that ended, or never was, is started for a
- * line that waits, and for nothing else: somebody may have stopped it.
+ * One attempt. A broker restarts by itself. A daemon that ended or never ran is started only for a
+ * waiting line: the user may have stopped it.
  */
 static void connect_now(struct front *front)
 {
@@ -320,7 +321,7 @@ static void take_line(struct front *front, const char *text, size_t length, bool
     }
 }
 
-/* Hands on every whole line; what is left of the last one stays. */
+/* Passes on every complete line; the rest stays. */
 static void take_lines(struct front *front)
 {
     size_t at = 0;
@@ -354,7 +355,7 @@ static void take_input(struct front *front)
         return;
     }
     r = buf_append(&front->input, piece, (size_t)count);
-    if (r < 0) { /* no line is that long */
+    if (r < 0) { /* no message is that long */
         if (!front->is_skipping)
             take_line(front, front->input.data, MIN(front->input.length, (size_t)READ_STEP), true);
         buf_free(&front->input);
@@ -379,7 +380,7 @@ static int timeout_ms(const struct front *front, uint64_t until_ms)
     return wake_ms > now_ms ? (int)(wake_ms - now_ms) : 0;
 }
 
-/* Moves the bytes between the broker and us once; `reads`: new lines are taken too. */
+/* Moves bytes between the broker and this process once; `reads`: new lines are read too. */
 static void turn(struct front *front, bool reads, uint64_t until_ms)
 {
     bool is_full = front->link.out.length > UNSENT_MAX;
@@ -401,7 +402,7 @@ static void turn(struct front *front, bool reads, uint64_t until_ms)
         take_input(front);
 }
 
-/* The broker ends what runs and the session of our own, and then the connection. */
+/* The broker ends running calls and the command's own session, then closes the connection. */
 static void end_all(struct front *front)
 {
     uint64_t until_ms = clock_now_ms() + END_PATIENCE_MS;
@@ -418,7 +419,7 @@ static void end_all(struct front *front)
             if (mcp_link_send(&front->link, "e", NULL, 0) < 0)
                 break;
         }
-        front->is_over = false; /* what still comes is read, and not written */
+        front->is_over = false; /* further messages are read, but not written */
         turn(front, false, until_ms);
         if (was_said && front->link.fd < 0)
             break;

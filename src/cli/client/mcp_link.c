@@ -1,8 +1,8 @@
 /*
- * mcp_link.c - a WebSocket's client on a unix socket; see mcp_link.h and RFC 6455.
+ * mcp_link.c - a WebSocket client on a unix socket; see mcp_link.h and RFC 6455.
  *
- * The other side is our own broker behind a socket that only this user can open: frames are masked
- * with a key of zeros, as masking protects proxies and there is none. Both sides send whole
+ * The other side is the broker behind a socket that only this user can open: frames are masked with
+ * a key of zeros, because masking protects proxies and there is none. Both sides send whole
  * messages in one frame; fragments are refused.
  */
 #include "cli/client/mcp_link.h"
@@ -37,7 +37,7 @@ void mcp_link_close(struct mcp_link *link)
     link->done = 0;
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 bool mcp_link_wants_write(const struct mcp_link *link)
 {
@@ -99,7 +99,7 @@ int mcp_link_send(struct mcp_link *link, const char *head, const char *text, siz
     return r < 0 ? r : mcp_link_flush(link);
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 int mcp_link_receive(struct mcp_link *link)
 {
@@ -122,7 +122,7 @@ int mcp_link_receive(struct mcp_link *link)
     }
 }
 
-/* A frame at the beginning of `in`: its head's size, or 0: it is not all there. */
+/* A frame at the beginning of `in`: the size of its header, or 0: incomplete. */
 static size_t frame_head(const struct mcp_link *link, enum opcode *ret_opcode, uint64_t *ret_length)
 {
     const uint8_t *data = (const uint8_t *)link->in.data;
@@ -200,7 +200,7 @@ static int connect_to(struct mcp_link *link, const char *path, struct error *err
     return 0;
 }
 
-/* Reads up to the blank line behind the answer's head; what follows it stays in `in`. */
+/* Reads up to the blank line after the reply's headers; what follows stays in `in`. */
 static int read_answer(struct mcp_link *link, struct error *err)
 {
     for (;;) {

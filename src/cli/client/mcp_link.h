@@ -3,7 +3,7 @@
  * the binary messages of api/mcp/pipe.h.
  *
  * Opening blocks until the broker has answered the handshake; sending and receiving never do. One
- * thread. Zeroed with fd -1 it is closed, which is what mcp_link_close() leaves.
+ * thread. Zeroed with fd -1 means closed, the state after mcp_link_close().
  *
  * Runs in: commands
  */
@@ -18,23 +18,26 @@
 struct mcp_link {
     int fd; /* -1: closed */
     struct buf in, out;
-    size_t done; /* bytes of `in` that were handed out */
+    size_t done; /* bytes of `in` that were returned */
 };
 
-/* Errors: -ECONNREFUSED, -ENOENT, -ECONNRESET: nobody is there; others are final. */
+/* Errors: -ECONNREFUSED, -ENOENT, -ECONNRESET: no daemon; others are final. */
 int mcp_link_open(struct mcp_link *link, const char *socket_path, const char *target,
                   struct error *err);
-void mcp_link_close(struct mcp_link *link); /* twice is fine */
+void mcp_link_close(struct mcp_link *link); /* may be called twice */
 
-/* Queues "head\n" and the text as one message, and writes what goes. <0: the link is lost. */
+/*
+ * Queues "head
+ * " and the text as one message, and writes as much as possible. <0: the link is lost.
+ */
 int mcp_link_send(struct mcp_link *link, const char *head, const char *text, size_t length);
 int mcp_link_flush(struct mcp_link *link);
 bool mcp_link_wants_write(const struct mcp_link *link);
 
-int mcp_link_receive(struct mcp_link *link); /* reads what is there; <0: the link is lost */
+int mcp_link_receive(struct mcp_link *link); /* reads what is available; <0: the link is lost */
 /*
- * The next whole message, good until the next call on the link. 1; 0: none yet; <0: the other side
- * closed, or broke the protocol.
+ * The next complete message, valid until the next call on the link. 1; 0: none yet; <0: the other
+ * side closed, or broke the protocol.
  */
 int mcp_link_next(struct mcp_link *link, const char **ret_data, size_t *ret_length);
 

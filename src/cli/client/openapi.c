@@ -1,4 +1,7 @@
-/* openapi.c - `bailey openapi`: the document of the REST API, from the server's own rows. */
+/*
+ * openapi.c - `bailey openapi`: prints the OpenAPI document of the REST API, from the server's own
+ * rows.
+ */
 #include <stdint.h>
 
 #include "api/doors.h"

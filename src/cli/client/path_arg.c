@@ -1,4 +1,4 @@
-/* path_arg.c - names of files in sessions and on this machine; see path_arg.h. */
+/* path_arg.c - parses names of files in sessions and on the host; see path_arg.h. */
 #include "cli/client/path_arg.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #define HOME "/workspace"
 
-/* Where the path begins: behind a colon that no slash stands before; NULL: it is no ID:PATH. */
+/* The path after a colon that no slash precedes; NULL: not an ID:PATH. */
 static const char *path_part(const char *word)
 {
     const char *colon = strchr(word, ':');

@@ -1,7 +1,7 @@
 /*
- * path_arg.h - the words of cp, ls, cat and rm: ID:PATH, or a name on this machine. Pure.
+ * path_arg.h - parses the arguments of cp, ls, cat and rm: ID:PATH, or a name on the host. Pure.
  *
- * A word is of a session when a colon stands in it before any slash; "./a:b" is a host's file. A
+ * An argument belongs to a session if it has a colon before any slash; "./a:b" is a host's file. A
  * PATH that does not begin with '/' is below /workspace.
  *
  * Runs in: commands
@@ -25,7 +25,9 @@ struct path_arg {
 
 int path_arg_parse(const char *word, struct path_arg *ret, struct error *err);
 
-/* The same for a word that has to be of a session; without a colon it is the session alone. */
+/*
+ * The same for an argument that must belong to a session; without a colon it is the session alone.
+ */
 int path_arg_parse_box(const char *word, bool may_lack_path, struct path_arg *ret,
                        struct error *err);
 
@@ -37,12 +39,12 @@ int path_arg_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const cha
 void path_arg_base(const char *path, char name[NAME_MAX + 1]);
 
 /*
- * May a name that came from a box be made below a folder of ours, part by part? Not empty, not
- * absolute, no part that is empty, "." or "..", none too long.
+ * Whether a name from a box may be created below a folder of the host, part by part: not empty, not
+ * absolute, no part that is empty, "." or "..", or too long.
  */
 bool path_arg_name_is_safe(const char *name);
 
-/* "sales 2024/q1" is /tmp/data/sales_2024_q1.csv: what a dataset's name becomes. */
+/* "sales 2024/q1" is /tmp/data/sales_2024_q1.csv: the file name of a dataset. */
 void path_arg_dataset(const char *name, size_t length, char file[NAME_MAX + 1]);
 
 #endif

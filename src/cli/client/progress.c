@@ -1,4 +1,4 @@
-/* progress.c - a POST answered by events: lines of progress, then the answer; see progress.h. */
+/* progress.c - a POST answered by events: lines of progress, then the result; see progress.h. */
 #include "cli/client/progress.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ static int start(struct progress *progress, struct error *err)
                            &events, progress, &progress->exchange, err);
 }
 
-/* 0, or the status of a signal that ended the waiting. */
+/* 0, or the status of a signal that ended the wait. */
 static int wait_end(struct progress *progress)
 {
     while (progress->exchange) {

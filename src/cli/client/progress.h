@@ -1,9 +1,9 @@
 /*
- * progress.h - a call of the daemon that takes a while and tells of it: building a template,
- * installing packages. Inside of client/.
+ * progress.h - a long call to the daemon that reports progress: building a template, installing
+ * packages. For cli/client only.
  *
- * Its progress is one line that changes on a terminal, and lines elsewhere. Blocks until the end or
- * a signal; hanging up gives the work up.
+ * Progress is one changing line on a terminal, and several lines elsewhere. Blocks until the end or
+ * a signal; closing the connection cancels the work.
  *
  * Runs in: commands
  */
@@ -20,11 +20,11 @@ struct client;
 struct progress_call {
     const char *path;
     json_t *body;        /* borrowed */
-    const char *end;     /* the event whose data is the answer: "built" */
-    const char *hung_up; /* what it means if there is no answer */
+    const char *end;     /* the event whose data is the result: "built" */
+    const char *hung_up; /* the error if there is no result */
     bool is_silent;
 };
-/* 0 with the answer (new reference), a negative errno with err, or 128 + the signal that came. */
+/* 0 with the result (new reference), a negative errno with err, or 128 + the signal received. */
 int progress_post(struct client *client, const struct progress_call *call, json_t **ret,
                   struct error *err);
 

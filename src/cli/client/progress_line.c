@@ -1,4 +1,4 @@
-/* progress_line.c - a line that is written again and again; see progress_line.h. */
+/* progress_line.c - a line that is overwritten; see progress_line.h. */
 #include "cli/client/progress_line.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * progress_line.h - where some work is, as one line on standard error that changes on a terminal,
- * and as lines elsewhere. Inside of client/.
+ * progress_line.h - shows progress as one changing line on standard error on a terminal, and as
+ * several lines elsewhere. For cli/client only.
  *
  * Runs in: commands
  */
@@ -11,11 +11,11 @@
 
 struct progress_line {
     bool is_silent, is_terminal;
-    bool has_line; /* one stands there that can be overwritten */
+    bool has_line; /* a line is shown that can be overwritten */
 };
 
 struct progress_line progress_line_begin(bool is_silent);
-void progress_line_show(struct progress_line *line, const char *text); /* made harmless */
+void progress_line_show(struct progress_line *line, const char *text); /* sanitised */
 void progress_line_clear(struct progress_line *line);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * reload.c - `bailey reload`: configuration and certificates, read here with the caller's rights,
- * for the daemon that runs. None is started.
+ * reload.c - `bailey reload`: reads configuration and certificates with the caller's rights, and
+ * sends them to the running daemon. Never starts one.
  */
 #include <jansson.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void job_free(struct reload_job *job)
     client_request_free(&job->request);
 }
 
-/* As `bailey serve` hands it over: every key that has a variable, by its name. */
+/* As `bailey serve` passes it: every key that has a variable, by its name. */
 static json_t *settings_json(const struct config *config)
 {
     json_t *settings = json_object();

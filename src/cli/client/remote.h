@@ -8,15 +8,15 @@
 
 #include "cli/client/client.h"
 
-/* "/v1/sessions/ID/files{tail}?path=P", for more arguments behind it. */
+/* "/v1/sessions/ID/files{tail}?path=P"; more arguments may be appended. */
 int remote_path(struct buf *to, const char *session, const char *tail, const char *path,
                 struct error *err);
 
-/* One entry; *ret stays NULL when there is none and that is no error. */
+/* One entry; *ret stays NULL if it does not exist and that is no error. */
 int remote_stat(struct client *client, const char *session, const char *path, json_t **ret,
                 struct error *err);
 
-/* The listing's reply; depth 0: all below. */
+/* The listing's reply; depth 0: everything below. */
 int remote_list(struct client *client, const char *session, const char *path, unsigned depth,
                 json_t **ret, struct error *err);
 

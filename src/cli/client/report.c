@@ -1,4 +1,4 @@
-/* report.c - the ends of a command in a session; see report.h. */
+/* report.c - prints how a command in a session ended; see report.h. */
 #include "cli/client/report.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static void say_why_it_ended(const struct result *result)
     char limit[64];
 
     if (result->error.code) {
-        message_bad_input(&result->error); /* what to do next is in the daemon's words */
+        message_bad_input(&result->error); /* the daemon's message says what to do next */
         return;
     }
     if (result->timed_out) {
@@ -83,7 +83,8 @@ static void say_files(const struct result *result)
         CLEANUP(buf_free) struct buf name = BUF_INIT(SANITIZE_GROWTH * (LIMIT_PATH_BYTES + 1));
         char size[FORMAT_SIZE];
 
-        /* The guest chose the name: a newline in it must not look like a message of ours. */
+        /* The guest chose the name: a newline in it must not look like a message of this
+         * program. */
         sanitize_line(file->path && !file->skipped ? file->path : file->name, &name);
         format_bytes(file->bytes, size);
         if (file->path && !file->skipped)
@@ -138,7 +139,7 @@ void report_missed(const struct follow *follow)
 
     for (int i = 0; i < 2; i++)
         if (follow->missed[i] > 0)
-            message_print("%llu bytes of standard %s are not kept any more",
+            message_print("%llu bytes of standard %s are no longer stored",
                           (unsigned long long)follow->missed[i], names[i]);
 }
 

@@ -1,5 +1,5 @@
 /*
- * report.h - what commands in a session are told and tell: words into JSON, results into words.
+ * report.h - arguments of commands in a session as JSON, and their results as text.
  *
  * Runs in: commands
  */
@@ -15,25 +15,28 @@
 /* Arguments as an array of strings; those that are not UTF-8 are refused. New reference. */
 int report_words(const char *const *words, json_t **ret, struct error *err);
 
-/* "K=V" words (strv, may be NULL) as an object. New reference. */
+/* "K=V" strings (strv, may be NULL) as an object. New reference. */
 int report_env(char *const *env, json_t **ret, struct error *err);
 
-/* Why it ended, when that is not the program's own status, and its files. The exit status. */
+/*
+ * Prints why it ended, if that is not the program's own status, and its files. Returns the exit
+ * status.
+ */
 int report_result(json_t *result, bool is_quiet);
 
-/* Only the exit status; `signal` is the one that interrupted us, or 0. */
+/* Only the exit status; `signal` is the one that interrupted this program, or 0. */
 int report_status(json_t *result, int signal);
 
-/* Does a process of the API still run, or wait for its box? */
+/* Whether a process still runs, or waits for its box. */
 bool report_is_alive(json_t *process);
 
 /* "running", "exit 3", "timed out" */
 void report_process_state(json_t *process, char text[FORMAT_SIZE]);
 
-/* A command as one would type it, nearly: words with blanks are quoted. */
+/* A command roughly as one would type it: arguments with blanks are quoted. */
 void report_command(json_t *argv, struct buf *to);
 
-/* Output that was not kept until we came. */
+/* Prints how much output was deleted before it could be read. */
 void report_missed(const struct follow *follow);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * session.c - `bailey session new|ls|show|extend|rm`.
  *
- * Datasets are opened here, with the caller's own rights, and streamed; whatever can be wrong with
- * their names or files is found before the session is made.
+ * Datasets are opened here, with the caller's own rights, and streamed; errors in their names or
+ * files are found before the session is created.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 
 struct dataset {
     char *name;              /* as given; owned */
-    char file[NAME_MAX + 1]; /* what it becomes, for comparing */
+    char file[NAME_MAX + 1]; /* its file name, for comparing */
     const char *path;        /* borrowed from argv */
     int fd;
     int64_t bytes;
@@ -70,7 +70,7 @@ static int open_dataset(struct dataset *dataset, const char *word, struct error 
     return 0;
 }
 
-/* All of them open, and no two with one file name, before anything is sent. */
+/* Opens all of them, and checks that no two have the same file name, before anything is sent. */
 static int open_datasets(char *const *words, struct dataset **ret, struct error *err)
 {
     size_t count = strv_length(words);
@@ -109,7 +109,7 @@ static int send_dataset(struct action_job *job, const char *id, const struct dat
     return result;
 }
 
-/* A session without its data would be a trap: it goes again. */
+/* A session without its data would be misleading: it is deleted again. */
 static void take_back(struct action_job *job, const char *id)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
@@ -254,7 +254,7 @@ static int action_ls(struct action_job *job)
     return print_text(&ids);
 }
 
-/* Every member, one line each: nothing that the API knows is kept back. */
+/* Every member, one per line: all that the API reports. */
 static int show_text(json_t *session)
 {
     static const char *const headings[] = {"KEY", "VALUE", NULL};
@@ -341,7 +341,7 @@ static int action_rm(struct action_job *job)
     return status;
 }
 
-/* ---- which ---- */
+/* ---- the table of actions ---- */
 
 static const struct action actions[] = {
     {"new", 0, 0, "new [--name N] [--data NAME=FILE]...",

@@ -1,10 +1,10 @@
 /*
  * shell.c - `bailey shell -s ID`: a terminal in a session.
  *
- * Our terminal is in raw mode while it lasts: every key is the guest's, but for the escape of
- * keys.h. What the guest writes goes to the terminal as it is, that is what a terminal is for. The
- * command runs in the background of its session, so that neither the detach key nor a broken
- * connection ends it; a terminal that goes away (SIGHUP) does.
+ * The local terminal is in raw mode meanwhile: every key is sent to the guest, except for the
+ * escape sequences of keys.h. The guest's output goes to the terminal unchanged. The command runs
+ * in the background of its session, so that neither the detach key nor a broken connection ends it;
+ * the loss of the local terminal (SIGHUP) does.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -29,7 +29,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 
-#define REPLAY_BYTES (16 * 1024) /* of the past that --attach shows */
+#define REPLAY_BYTES (16 * 1024) /* of past output that --attach shows */
 
 struct shell {
     struct client_request request;
@@ -40,9 +40,9 @@ struct shell {
     struct termios saved;
     bool is_raw;
     int signal_fd;
-    int signal; /* that ended us */
+    int signal; /* the signal that ended this program */
     bool is_detached;
-    char number[32]; /* of the execution */
+    char number[32]; /* number of the execution */
 };
 
 static void restore(struct shell *shell)
@@ -127,11 +127,11 @@ static void on_started(void *ctx, json_t *process)
 static int on_output(void *ctx, int stream, const void *data, size_t length)
 {
     (void)ctx;
-    (void)stream; /* a terminal has one */
+    (void)stream; /* a terminal has one stream */
     return stream_write(STDOUT_FILENO, data, length, -1);
 }
 
-/* ---- what is run ---- */
+/* ---- starting ---- */
 
 static int make_env(struct shell *shell, json_t **ret, struct error *err)
 {
@@ -167,7 +167,7 @@ static int start(struct shell *shell, const struct invocation *invocation, struc
     return follow_exec(&shell->follow, shell->request.session, body, err);
 }
 
-/* Goes on a little before the end of what it has written, so that the screen is not empty. */
+/* Begins a little before the end of the stored output, so that the screen is not empty. */
 static int attach(struct shell *shell, struct error *err)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
@@ -220,7 +220,7 @@ static void read_keys(struct shell *shell)
     if (count < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (count <= 0) {
-        shell->signal = SIGHUP; /* our terminal has gone */
+        shell->signal = SIGHUP; /* the local terminal is gone */
         return;
     }
     switch (keys_feed(&shell->keys, data, (size_t)count, &keys)) {
@@ -248,7 +248,7 @@ static void read_signals(struct shell *shell)
     }
 }
 
-/* 1: it has ended; 0: we leave; negative: follow.err says why. */
+/* 1: it has ended; 0: stop; negative: follow.err says why. */
 static int watch(struct shell *shell)
 {
     while (!shell->signal && !shell->is_detached) {
@@ -258,8 +258,8 @@ static int watch(struct shell *shell)
         int result;
 
         if (shell->input.is_over && !shell->input.err.code)
-            shell->input.path = NULL; /* it has ended; its exit comes */
-        if (shell->input.err.code) {  /* the broker went away: what was typed then is lost */
+            shell->input.path = NULL; /* it has ended; its exit event follows */
+        if (shell->input.err.code) {  /* the broker went away: keys typed meanwhile are lost */
             shell->input.err = (struct error){0};
             shell->input.is_over = false;
         }

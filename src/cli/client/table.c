@@ -18,7 +18,8 @@ size_t table_width(const char *text)
     size_t width = 0;
 
     for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80; /* not for the bytes behind the first */
+        width +=
+            ((unsigned char)*text & 0xc0) != 0x80; /* continuation bytes of UTF-8 do not count */
     return width;
 }
 

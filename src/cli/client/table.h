@@ -1,9 +1,8 @@
 /*
- * table.h - columns for people: aligned, harmless on a terminal, no colours. Pure but for
- * table_show().
+ * table.h - tables for people: aligned, sanitised, no colours. Pure except for table_show().
  *
- * Cells are copied and made harmless (a guest chose many of the names); the last column is not
- * padded, a column that is marked so is flush right.
+ * Cells are copied and sanitised (a guest chose many of the names); the last column is not padded,
+ * a column marked with '>' is right-aligned.
  *
  * Runs in: commands
  */
@@ -21,10 +20,10 @@ struct table {
     size_t columns;
     bool is_right[TABLE_COLUMNS_MAX];
     char **cells; /* strv, row by row; the first row is the heading */
-    int failure;  /* negative errno of the first thing that failed */
+    int failure;  /* negative errno of the first failure */
 };
 
-/* Headings, NULL-terminated; one that begins with '>' is flush right. */
+/* Headings, NULL-terminated; one that begins with '>' is right-aligned. */
 void table_begin(struct table *table, const char *const *headings);
 void table_cell(struct table *table, const char *text); /* NULL or empty: "-" */
 int table_print(const struct table *table, struct buf *to);

@@ -1,7 +1,7 @@
 /*
  * template.c - `bailey template build|ls|show|verify|rm`.
  *
- * Ctrl-C hangs up, and the daemon gives up a build that nobody waits for.
+ * Ctrl-C closes the connection, and the daemon cancels a build that has no other client.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -106,7 +106,7 @@ static int action_ls(struct action_job *job)
     return action_list(job, "/v1/templates", "templates", "name", list_table);
 }
 
-/* "numpy 2.4.6" a line; other members as they are. */
+/* "numpy 2.4.6", one per line; other members as they are. */
 static void show_member(struct table *table, const char *key, json_t *value)
 {
     CLEANUP(buf_free) struct buf cell = BUF_INIT(256 * KIB);
@@ -150,7 +150,7 @@ static int action_show(struct action_job *job)
     return table_show(&table);
 }
 
-/* ---- verify, rm: each that is named ---- */
+/* ---- verify, rm: for each name ---- */
 
 static int each_named(struct action_job *job, const char *method, const char *tail,
                       int (*report)(struct action_job *job, const char *name, json_t *reply))
@@ -208,7 +208,7 @@ static int action_rm(struct action_job *job)
     return each_named(job, "DELETE", "", report_rm);
 }
 
-/* ---- which ---- */
+/* ---- the table of actions ---- */
 
 static const struct action actions[] = {
     {"build", 0, 1, "build [NAME|FOLDER]", NULL, action_build},

@@ -1,4 +1,6 @@
-/* template_folder.c - template.yaml and the files it names, into one JSON; see template_folder.h.
+/*
+ * template_folder.c - reads template.yaml and the files it names into one JSON; see
+ * template_folder.h.
  */
 #include "cli/client/template_folder.h"
 
@@ -25,7 +27,7 @@
 
 #define FILE_NAME "template.yaml"
 
-/* Those that ship: the file, and the lock that it names. */
+/* Templates that ship with the program: the file, and its lock file. */
 static const struct shipped {
     const char *name;
     const unsigned char *yaml, *lock;
@@ -56,7 +58,7 @@ static int read_file(int folder_fd, const char *folder, const char *name, struct
     return 0;
 }
 
-/* [{path, from}] into {path: base64}. */
+/* Converts [{path, from}] to {path: base64}. */
 static int take_files(json_t *template, int folder_fd, const char *folder, struct error *err)
 {
     CLEANUP(json_freep) json_t *files = json_object();

@@ -1,7 +1,8 @@
 /*
- * template_folder.h - a template as the daemon takes it, from a folder or from this program.
+ * template_folder.h - a template as the body of POST /v1/templates, from a folder or from this
+ * program.
  *
- * The folder's files are read with the caller's rights, beneath it. Blocks for them only.
+ * The folder's files are read with the caller's rights, beneath it. Blocks only for reading them.
  *
  * Runs in: commands
  */

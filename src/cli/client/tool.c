@@ -1,4 +1,4 @@
-/* tool.c - `bailey tool NAME [JSON|-] -s ID`: a tool of the daemon, called as an agent does. */
+/* tool.c - `bailey tool NAME [JSON|-] -s ID`: calls a tool of the daemon, as an agent does. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static int start(struct tool_job *job, const char *name, const char *session, st
                                         &events, job, &job->exchange, err);
 }
 
-/* Leaving ends what the call alone was waiting for. */
+/* Closing the connection ends an execution that only this call was waiting for. */
 static int wait_reply(struct tool_job *job)
 {
     while (!job->is_over) {

@@ -13,16 +13,16 @@
 #include "cli/output.h"
 #include "cli/sanitize.h"
 
-#define PROGRESS_AFTER_MS 300 /* what is done by then needs no line */
+#define PROGRESS_AFTER_MS 300 /* a shorter transfer shows no progress */
 #define PROGRESS_EACH_MS 100
 
 struct transfer {
     int fd;
     int (*write)(void *ctx, const void *data, size_t length);
     void *ctx;
-    int failure; /* negative errno of reading or writing here */
+    int failure; /* negative errno of reading or writing on the host */
     unsigned status;
-    struct buf reply; /* of an error, or what a PUT answers */
+    struct buf reply; /* body of an error, or of the reply to a PUT */
     bool is_over;
     struct error err;
     struct http_exchange *exchange;
@@ -46,7 +46,7 @@ void transfer_line(const char *label, uint64_t done, int64_t total, uint64_t ela
     str_format(text, size, "%.40s  %s%s  %s/s", label, part, bytes, rate);
 }
 
-/* Over the same line again and again; `is_last` takes it away. */
+/* Overwrites the same line; `is_last` clears it. */
 static void show(struct transfer *transfer, bool is_last)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
@@ -96,7 +96,7 @@ static int on_data(void *ctx, const void *data, size_t length)
     int result;
 
     if (transfer->status >= 400 || !transfer->write) {
-        buf_append(&transfer->reply, data, length); /* words of an error, cut when long */
+        buf_append(&transfer->reply, data, length); /* text of an error, cut if long */
         return 0;
     }
     result = transfer->write(transfer->ctx, data, length);
@@ -116,7 +116,7 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     transfer->exchange = NULL;
     transfer->is_over = true;
     transfer->status = status ? status : transfer->status;
-    /* An early refusal may break the upload: its words say more than the broken pipe. */
+    /* An early refusal may break the upload: its text says more than EPIPE. */
     if (transfer->status >= 400)
         client_api_error(transfer->status, buf_text(&transfer->reply), transfer->reply.length,
                          &transfer->err);

@@ -1,7 +1,7 @@
 /*
- * transfer.h - bytes of one file up or down, with a progress line on a terminal.
+ * transfer.h - uploads or downloads one file, with a progress line on a terminal.
  *
- * Blocks until it is whole or has failed. Descriptors are the caller's.
+ * Blocks until it is complete or has failed. The caller owns the descriptors.
  *
  * Runs in: commands
  */
@@ -13,18 +13,18 @@
 #include "cli/client/client.h"
 
 /*
- * PUTs what `fd` gives to `path`. bytes: its size, -1 when nobody knows. label: the name that the
- * progress line shows when standard error is a terminal; NULL: none.
+ * PUTs the bytes of `fd` to `path`. bytes: its size, -1 if unknown. label: the name in the progress
+ * line if standard error is a terminal; NULL: none.
  */
 int transfer_send(struct client *client, const char *path, int fd, int64_t bytes, const char *label,
                   uint64_t *ret_sent, struct error *err);
 
-/* GETs `path` and hands the bytes on; write <0 ends it. bytes: as expected, for the progress. */
+/* GETs `path` and passes the bytes on; write() <0 stops. bytes: expected size, for the progress. */
 int transfer_receive(struct client *client, const char *path, int64_t bytes, const char *label,
                      int (*write)(void *ctx, const void *data, size_t length), void *ctx,
                      struct error *err);
 
-/* The line itself, without what puts it on a terminal: "name  45%  12.0 MB  3.1 MB/s". Pure. */
+/* The text of the line without terminal control: "name  45%  12.0 MB  3.1 MB/s". Pure. */
 void transfer_line(const char *label, uint64_t done, int64_t total, uint64_t elapsed_ms, char *text,
                    size_t size);
 

@@ -1,12 +1,13 @@
 /*
- * adopt.c - a box whose earlier host is gone: what is left of it, and how to go on with it.
+ * adopt.c - takes over a box whose earlier host process is gone: lists what runs in it, and
+ * continues it.
  *
- * Theory of operation. HELLO carries a generation; the warden answers one INVENTORY for each
- * command, with that generation in it, then WELCOME. Before that anything may come: what the warden
- * had said to the earlier host, half a listing, frames for ids that nobody here knows, even the
- * answer to a HELLO of a host that came in between and is gone too. All of that is dropped by what
- * it is not: an INVENTORY or the WELCOME of this generation. From the WELCOME on the warden says
- * nothing that was not asked for by this host.
+ * Theory of operation. HELLO carries a generation; the warden answers with one INVENTORY for each
+ * command, with that generation in it, then WELCOME. Before that any frame may arrive: messages to
+ * the earlier host, part of a listing, frames for unknown ids, even the answer to a HELLO of
+ * another host that came in between and is gone too. All frames are dropped that are not an
+ * INVENTORY or the WELCOME of this generation. From the WELCOME on the warden sends only what this
+ * host asked for.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +17,7 @@
 #include "base/clock.h"
 #include "runtime/box/box_private.h"
 
-/* as many run, as many are kept when they have ended */
+/* this many run, and this many are kept after they ended */
 #define FOUND_MAX (2 * (LIMIT_COMMANDS + LIMIT_CONTEXTS))
 
 struct adoption {
@@ -28,7 +29,7 @@ struct adoption {
         bool has_input_ended;
     } found[FOUND_MAX];
     size_t count;
-    size_t current; /* whose found() is being called; count: nobody's */
+    size_t current; /* index of the entry whose found() is being called; count: none */
 };
 
 int box_hello(struct box *box, uint32_t generation, const struct adopt_events *events, void *ctx,
@@ -46,7 +47,7 @@ int box_hello(struct box *box, uint32_t generation, const struct adopt_events *e
         return error_set(err, -EBUSY, ERROR_ENGINE, "the box is in use already");
     adoption = calloc(1, sizeof(*adoption));
     if (!adoption)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     adoption->generation = generation;
     adoption->events = events;
     adoption->ctx = ctx;
@@ -60,7 +61,7 @@ int box_hello(struct box *box, uint32_t generation, const struct adopt_events *e
     return 0;
 }
 
-/* Where an adopted command stands: its output goes on at `offset`, its input behind what it has. */
+/* Continues an adopted command: its output at `offset`, its input after the bytes it has. */
 static void call_continue(struct call *call, const struct box_found *found, bool has_input_ended,
                           const uint64_t offset[BOX_STREAMS])
 {
@@ -72,7 +73,7 @@ static void call_continue(struct call *call, const struct box_found *found, bool
         call->in[i].acked = offset[i];
     }
     call->sent = found->input;
-    /* How much of it waits there an ACK will tell; until then all that may. */
+    /* How many input bytes wait there comes with an ACK; until then assume the maximum. */
     call->acked = found->input > WIRE_STREAM_WINDOW ? found->input - WIRE_STREAM_WINDOW : 0;
     call->has_ended = has_input_ended || found->is_cell;
     call->is_pty = found->is_pty;
@@ -81,14 +82,15 @@ static void call_continue(struct call *call, const struct box_found *found, bool
     call->is_adopted = true;
     call->has_started = found->has_started;
     if (found->has_exited)
-        call->kill_deadline_ms = now_ms + BRINGUP_PATIENCE_MS; /* it knows the end: it may say it */
+        call->kill_deadline_ms =
+            now_ms + BRINGUP_PATIENCE_MS; /* the warden knows the end, so it must report it soon */
     else if (!found->has_started && !found->is_cell)
         call->start_deadline_ms = now_ms + BRINGUP_PATIENCE_MS;
     else if (call->timeout_ms)
         call->deadline_ms = now_ms + call->timeout_ms;
 }
 
-/* What found() is being called about, if it is this. */
+/* The entry whose found() is being called, if it has this id. */
 static const struct box_found *being_found(struct box *box, uint32_t id, bool is_kernel,
                                            struct error *err)
 {
@@ -104,7 +106,10 @@ static const struct box_found *being_found(struct box *box, uint32_t id, bool is
     return &adoption->found[adoption->current].about;
 }
 
-/* Whether a cell's kernel was given: not if it is here and was started. */
+/*
+ * Whether a cell's kernel came from the provider: not if it is listed here and was started by the
+ * warden.
+ */
 static bool kernel_may_be_given(const struct adoption *adoption, uint32_t kernel)
 {
     for (size_t i = 0; i < adoption->count; i++) {
@@ -174,7 +179,9 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
     return 0;
 }
 
-/* What a warden may list: a command, a kernel without streams, or a cell of some kernel. */
+/*
+ * Whether an entry is plausible: a command, a kernel without streams, or a cell of a listed kernel.
+ */
 static bool inventory_makes_sense(const struct message_inventory *inventory)
 {
     uint32_t flags = inventory->flags;
@@ -198,7 +205,7 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
     if (message_inventory_unpack(frame, &inventory) < 0)
         return false;
     if (inventory.generation != adoption->generation)
-        return true; /* of somebody who asked before us */
+        return true; /* the answer to an earlier host */
     if (frame->id == 0 || adoption->count == FOUND_MAX || !inventory_makes_sense(&inventory))
         return false;
     for (size_t i = 0; i < adoption->count; i++) {
@@ -232,7 +239,7 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
     return true;
 }
 
-/* Nobody wants it: it ends, and the warden says nothing about that. */
+/* The caller did not adopt it: kills it and lets the warden forget it without a report. */
 static void turn_out(struct box *box, const struct box_found *found)
 {
     uint8_t payload[4];
@@ -251,9 +258,9 @@ static bool on_welcome(struct box *box, const struct frame *frame)
     uint32_t highest;
 
     if (frame->id != adoption->generation)
-        return true; /* of somebody who asked before us */
+        return true; /* the answer to an earlier host */
     if (message_number_unpack(frame, &highest) < 0 || highest > UINT32_MAX / 2)
-        return false; /* ids would run out */
+        return false; /* no ids would be left */
     for (size_t i = 0; i < adoption->count; i++) {
         if (adoption->found[i].about.id > highest)
             return false;
@@ -268,7 +275,7 @@ static bool on_welcome(struct box *box, const struct frame *frame)
             turn_out(box, found);
     }
     if (box->broken)
-        return false; /* it took no more frames: done() will say so */
+        return false; /* sending failed: done() reports it */
     box->adoption = NULL;
     free(adoption);
     events->done(ctx, &(struct error){0});

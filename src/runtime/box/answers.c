@@ -1,6 +1,7 @@
 /*
- * answers.c - what a warden says about files, and who is told. Every frame is hostile: its kind,
- * its place in the call, its counts and its sizes are checked, also when nobody is told any more.
+ * answers.c - frames of a warden about file operations, and their callbacks. Every frame is
+ * hostile: its type, its order in the call, its counts and its sizes are checked, also if the call
+ * was cancelled.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,7 +10,10 @@
 #include "runtime/box/box_private.h"
 #include "wire/file_message.h"
 
-/* Acknowledging every frame would double their number; a quarter of the window keeps it flowing. */
+/*
+ * Acknowledging every frame would double their number; acknowledging at a quarter of the window
+ * keeps data flowing.
+ */
 #define ACK_EVERY (WIRE_STREAM_WINDOW / 4)
 
 static void tell_done(const struct call *call, const struct error *err)
@@ -54,16 +58,16 @@ static void finish(struct box *box, struct call *call, uint32_t number)
     tell_done(&ended, &err);
 }
 
-/* Has all that belongs to a success been said and heard? */
+/* Whether everything that belongs to a success was sent and received. */
 static bool may_succeed(const struct call *call)
 {
     switch (call->kind) {
     case CALL_PUT:
-        return call->has_ended; /* it cannot be there before we said that it is whole */
+        return call->has_ended; /* it cannot exist before its end was sent */
     case CALL_STAT:
         return call->entries == 1;
     case CALL_WATCH:
-        return false; /* it has no end of its own */
+        return false; /* a watch has no successful end */
     default:
         return true;
     }
@@ -78,13 +82,13 @@ static bool on_done(struct box *box, struct call *call, const struct frame *fram
     if (number == 0 && !may_succeed(call))
         return false;
     if (call->kind == CALL_PUT && !call->has_ended) {
-        /* It failed early; the warden still waits for the end of what we were sending. */
+        /* It failed early; the warden still waits for the end of the bytes that were being sent. */
         call->has_ended = true;
         if (box_send(box, FRAME_PUT_END, call->id, NULL, 0) < 0)
             return false;
     }
     if (call->kind == CALL_GET && call->in[0].held.length > 0) {
-        call->has_exited = true; /* told when the last byte was taken */
+        call->has_exited = true; /* reported when the last byte was taken */
         call->done_errno = number;
     } else {
         finish(box, call, number);
@@ -92,7 +96,7 @@ static bool on_done(struct box *box, struct call *call, const struct frame *fram
     return true;
 }
 
-/* Hands held bytes to the owner as far as he takes them. */
+/* Passes held bytes to the owner, as many as it takes. */
 static void deliver(struct call *call)
 {
     struct incoming *in = &call->in[0];

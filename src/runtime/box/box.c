@@ -1,4 +1,7 @@
-/* box.c - the channel to a warden: frames out, frames in, deadlines, and what a loss means. */
+/*
+ * box.c - the channel to a warden: sends and receives frames, keeps deadlines, handles the loss of
+ * a box.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "runtime/box/box_private.h"
 #include "wire/pack.h"
 
@@ -21,7 +25,7 @@ int box_new(int fd, void *provider_data, struct box **ret, struct error *err)
     struct box *box = calloc(1, sizeof(*box));
 
     if (!box)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     box->fd = fd;
     box->provider_data = provider_data;
     box->queue = BUF_INIT(QUEUE_MAX);
@@ -61,7 +65,7 @@ struct call *box_call_add(struct box *box, enum call_kind kind, uint32_t id, voi
     struct call *call = calloc(1, sizeof(*call));
 
     if (!call) {
-        error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(err);
         return NULL;
     }
     call->kind = kind;
@@ -81,8 +85,8 @@ struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struc
             *err = box->lost;
         return NULL;
     }
-    if (box->adoption) { /* which ids are free is not known yet */
-        error_set(err, -EBUSY, ERROR_ENGINE, "the box's warden was not heard of yet");
+    if (box->adoption) { /* the free ids are not known yet */
+        error_set(err, -EBUSY, ERROR_ENGINE, "the box's warden has not answered yet");
         return NULL;
     }
     return box_call_add(box, kind, ++box->next_id, ctx, err);
@@ -90,12 +94,7 @@ struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struc
 
 void box_call_free(struct box *box, struct call *call)
 {
-    for (struct call **at = &box->calls; *at; at = &(*at)->next) {
-        if (*at == call) {
-            *at = call->next;
-            break;
-        }
-    }
+    LIST_UNLINK(box->calls, call);
     for (int i = 0; i < BOX_STREAMS; i++)
         buf_free(&call->in[i].held);
     free(call);
@@ -106,7 +105,7 @@ static void call_failed(struct call *call, const struct error *err)
     if (call->kind != CALL_EXEC) {
         file_failed(call, err);
     } else if (call->was_timed_out) {
-        /* What the engine itself decided stays true when the warden cannot confirm it. */
+        /* What the engine itself decided remains true if the warden cannot confirm it. */
         struct exec_end end = {
             .signal = 9, .timed_out = true, .duration_ns = call->timeout_ms * 1000000};
 
@@ -137,7 +136,7 @@ bool box_lost_provider(const struct box *box)
     return box->why == WHY_PROVIDER_GONE;
 }
 
-/* What its provider knows says more than how we noticed. */
+/* The provider's reason says more than how the loss was noticed. */
 static const char *cause(const struct box *box)
 {
     static const char *const texts[_WHY_MAX] = {
@@ -165,7 +164,7 @@ void box_break(struct box *box, const char *why)
         box->broken = why;
 }
 
-/* Every call that waits fails; an exit that is already known stays one, its reader is only slow. */
+/* Fails every pending call; a known exit stays an exit, only its reader was slow. */
 static void lose(struct box *box)
 {
     struct call *call;
@@ -185,7 +184,7 @@ static void lose(struct box *box)
         }
         box_call_free(box, call);
         call_failed(&ended, &box->lost);
-        call = box->calls; /* a callback may have ended others */
+        call = box->calls; /* a callback may have ended other calls */
     }
 }
 
@@ -196,14 +195,15 @@ void box_fail(struct box *box, const struct error *err)
         box->lost = *err;
     }
     adopt_lose(box);
-    while (box->calls) { /* a callback may end others */
+    while (box->calls) { /* a callback may end other calls */
         struct call ended = *box->calls;
 
         box_call_free(box, box->calls);
         if (ended.kind == CALL_EXEC && ended.has_exited)
-            ended.on.exec->ended(ended.ctx, &ended.end); /* its reader was only slow */
+            ended.on.exec->ended(ended.ctx,
+                                 &ended.end); /* the exit is known; only its reader was slow */
         else
-            call_failed(&ended, err); /* a get whose last bytes nobody took has failed */
+            call_failed(&ended, err); /* a get whose last bytes were not taken has failed */
     }
 }
 
@@ -224,9 +224,8 @@ uint32_t box_next_id(const struct box *box)
 }
 
 /*
- * 1 taken, 0 no room, negative: cannot be sent. A warden that has gone takes nothing any more, but
- * its last frames may still wait to be read: that it is gone is learned from the end of what it
- * sent.
+ * 1: sent, 0: no room, negative: cannot be sent. A warden that has ended takes no more frames, but
+ * its last frames may still be readable: its end is learned from the end of the data it sent.
  */
 static int send_now(struct box *box, const struct iovec *parts, size_t count)
 {
@@ -293,7 +292,8 @@ int box_send_two(struct box *box, const struct out_frame frames[2])
         sent = MAX(0, sendmmsg(box->fd, messages, 2, MSG_NOSIGNAL | MSG_DONTWAIT));
     if (sent == 2 && box->wake)
         box->wake(box->wake_ctx);
-    for (int i = sent; i < 2 && r == 0; i++) /* whatever stood in the way, it knows what to do */
+    for (int i = sent; i < 2 && r == 0;
+         i++) /* if some were not sent at once, box_send() queues them */
         r = box_send(box, frames[i].type, frames[i].id, frames[i].payload, frames[i].length);
     return r;
 }
@@ -375,7 +375,7 @@ uint64_t box_next_deadline_ms(const struct box *box)
     uint64_t next = box->adoption ? box->hello_deadline_ms : UINT64_MAX;
 
     if (box->broken && !box->is_lost)
-        return 0; /* by a call outside of box_pump(), and nothing may ever come to wake it */
+        return 0; /* lost by a call outside box_pump(): no event may ever come to wake it */
     for (const struct call *call = box->calls; call; call = call->next) {
         if (call->deadline_ms && !call->was_timed_out)
             next = MIN(next, call->deadline_ms);
@@ -389,7 +389,7 @@ uint64_t box_next_deadline_ms(const struct box *box)
     return next;
 }
 
-/* Its provider host's last word; a warden has nothing to say here. */
+/* The provider host's last frame with the reason; a warden must not send it. */
 static bool take_blame(struct box *box, const struct frame *frame)
 {
     if (!is_hosted(box) || frame->id >= _WHY_MAX || frame->length > 0)
@@ -399,7 +399,7 @@ static bool take_blame(struct box *box, const struct frame *frame)
     return true;
 }
 
-/* A frame for a call that we have and that is of a kind which may get it. */
+/* Handles a frame for a pending call of a kind that may get it. */
 static bool handle_frame(struct box *box, const struct frame *frame)
 {
     if (frame->type == FRAME_LOST)
@@ -412,7 +412,7 @@ static bool handle_frame(struct box *box, const struct frame *frame)
         return call->kind == CALL_EXEC ? exec_frame(box, call, frame)
                                        : file_frame(box, call, frame);
     }
-    /* What we sent before a call failed is still acknowledged. */
+    /* Bytes sent before a call failed are still acknowledged. */
     return frame->type == FRAME_ACK && frame->id > 0 && frame->id <= box->next_id;
 }
 
@@ -425,7 +425,8 @@ static void receive(struct box *box)
         struct frame frame;
 
         if (length < 0 && (errno == EINTR || errno == ECONNRESET))
-            continue; /* reset: it closed with frames of ours unread; its own still come */
+            continue; /* reset: the warden closed with unread frames; its own frames are still
+                         readable */
         if (length < 0 && errno == EAGAIN)
             return;
         if (length <= 0)
@@ -452,7 +453,7 @@ int box_pump(struct box *box, struct error *err)
     }
     adopt_tick(box, now_ms);
     lose(box);
-    /* A known exit whose output is not taken yet is still to be told: box_resume() does. */
+    /* A known exit whose output was not taken yet is still to be reported: box_resume() does. */
     if (!box->is_lost || box->calls)
         return 0;
     if (err)

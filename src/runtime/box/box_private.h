@@ -1,5 +1,5 @@
 /*
- * box_private.h - a box as its own files see it: the channel, and the calls that wait for answers.
+ * box_private.h - a box as its own files see it: the channel, and the pending calls.
  *
  * Runs in: broker, commands
  */
@@ -24,10 +24,10 @@ enum call_kind {
     CALL_WATCH,
 };
 
-/* A stream of bytes from the warden: what came, what was taken, what it knows of. */
+/* A stream of bytes from the warden: received, taken and acknowledged bytes. */
 struct incoming {
     uint64_t received, taken, acked;
-    struct buf held; /* came and was not taken yet */
+    struct buf held; /* received and not taken yet */
 };
 
 struct call {
@@ -48,31 +48,32 @@ struct call {
     struct incoming in[BOX_STREAMS];
     uint64_t start_deadline_ms;       /* until STARTED or NOEXEC */
     uint64_t timeout_ms, deadline_ms; /* 0: none */
-    uint64_t kill_deadline_ms;        /* until EXITED, which has to come now */
-    uint64_t kill_last_ms;            /* and while its last output comes, until then */
-    uint64_t kill_received;           /* bytes of it, when that was looked at last */
-    uint64_t grace_deadline_ms;       /* a cell was interrupted: until it is again, or is killed */
+    uint64_t kill_deadline_ms;        /* until EXITED, which must arrive soon */
+    uint64_t kill_last_ms;            /* the latest time, while its last output arrives */
+    uint64_t kill_received;           /* bytes of output at the last check */
+    uint64_t grace_deadline_ms; /* a cell was interrupted: until the next interrupt or the kill */
     bool was_asked_twice;
     bool has_started, was_timed_out, is_pty;
     bool is_kernel, is_cell;
-    bool from_zygote; /* the kernel, or the cell's: of how it ended the warden knows nothing */
-    bool is_named;    /* a given one: the warden was told that we know it */
+    bool from_zygote; /* the kernel (or the cell's) is from a zygote: the warden does not know its
+                         exit status */
+    bool is_named;    /* a kernel from the provider: the warden was told its id */
     bool is_script;   /* a cell that ends with its kernel */
-    bool is_adopted;  /* whether it is a script nobody told us */
+    bool is_adopted;  /* adopted: unknown whether it is a script */
     uint32_t kernel;  /* a cell's */
     bool has_exited;
-    struct exec_end end; /* kept while output is still held */
+    struct exec_end end; /* stored while output is still held */
 
     /* exec's standard input, put: bytes to the warden */
     uint64_t sent, acked;
-    bool has_ended; /* no more will be sent */
+    bool has_ended; /* no more bytes will be sent */
 
     /* files */
     uint32_t entries;    /* list, stat; watch: 1 once it watches */
     uint64_t bytes_max;  /* get */
-    uint32_t done_errno; /* get: it has ended (has_exited), and held bytes are not taken yet */
-    bool is_delivering;  /* get: data() is being called */
-    bool is_cancelled;   /* nobody is called back any more; DONE is awaited */
+    uint32_t done_errno; /* get: it has ended (has_exited), but held bytes are not taken yet */
+    bool is_delivering;  /* get: inside data() */
+    bool is_cancelled;   /* no callback follows; DONE is awaited */
 };
 
 struct box {
@@ -84,9 +85,9 @@ struct box {
     void *wake_ctx;
     struct adoption *adoption;  /* adopt.c: from HELLO to WELCOME; else NULL */
     uint64_t hello_deadline_ms; /* of WELCOME */
-    struct buf queue;           /* whole frames the socket did not take yet */
-    const char *broken;         /* why it will be lost at the end of this turn; NULL: it stands */
-    const struct provider_row *provider; /* NULL: not told */
+    struct buf queue;           /* whole frames that the socket did not take yet */
+    const char *broken;         /* why it will be lost at the end of this turn; NULL: it works */
+    const struct provider_row *provider; /* NULL: unknown */
     enum launcher_why why;
     bool is_lost;
     struct error lost;
@@ -101,14 +102,19 @@ struct call *box_call_new(struct box *box, enum call_kind kind, void *ctx, struc
 struct call *box_call_add(struct box *box, enum call_kind kind, uint32_t id, void *ctx,
                           struct error *err);
 void box_call_free(struct box *box, struct call *call);
-/* Something is wrong: the box is lost when the current turn is over, never under a callback's feet.
+/*
+ * A protocol error or failed call: the box is lost at the end of the current turn, never inside a
+ * callback.
  */
 void box_break(struct box *box, const char *why);
-/* Bytes of a stream to the warden, as many as its window allows. */
+/* Sends bytes of a stream to the warden, as many as its window allows. */
 long box_send_bytes(struct box *box, struct call *call, enum frame_type type, const void *data,
                     size_t length);
 
-/* Two frames that belong together: one system call, and one turn of the warden, where possible. */
+/*
+ * Two frames that belong together: sent by one system call, handled in one turn of the warden, if
+ * possible.
+ */
 struct out_frame {
     enum frame_type type;
     uint32_t id;
@@ -116,16 +122,16 @@ struct out_frame {
     size_t length;
 };
 int box_send_two(struct box *box, const struct out_frame frames[2]);
-/* Whether the queue takes so much, should the socket take nothing. */
+/* Whether the queue has room for this many bytes, if the socket takes none. */
 bool box_has_room(const struct box *box, size_t bytes);
 
-/* exec.c, answers.c: frames for a call; true when they make sense */
+/* exec.c, answers.c: frames for a call; true if they are valid */
 bool exec_frame(struct box *box, struct call *call, const struct frame *frame);
 bool file_frame(struct box *box, struct call *call, const struct frame *frame);
 void file_failed(const struct call *call, const struct error *err); /* the box is lost */
 void exec_tick(struct box *box, struct call *call, uint64_t now_ms);
 
-/* exec.c: EXEC with these flags besides those of the spec */
+/* exec.c: EXEC with these flags in addition to those of the spec */
 int exec_send(struct box *box, const struct exec_spec *spec, uint32_t flags,
               const struct exec_events *events, void *ctx, struct call **ret, struct error *err);
 int exec_args_add(struct buf *args, const char *text);
@@ -134,19 +140,20 @@ int exec_args_send(struct box *box, const struct buf *args);
 void exec_folder_error(const struct message_fail *fail, struct error *err);
 
 /* cells.c */
-/* Whether a call may end like this; every call of CALL_EXEC is asked about. */
+/* Whether a call may end like this; checked for every call of CALL_EXEC. */
 bool cell_end_makes_sense(const struct call *call, const struct message_exited *exited);
 void cell_no_exec(struct box *box, struct call *call, const struct message_fail *fail);
-/* The kernel's next cell has to be started soon now. */
+/* The kernel's next cell must start soon now. */
 void cell_expect_next(struct box *box, uint32_t kernel);
 bool cell_is_reader_slow(const struct box *box, const struct call *call);
-/* Bytes of output that came of it, and of a kernel's cells. */
+/* Bytes of output received from it, and from a kernel's cells. */
 uint64_t cell_received(const struct box *box, const struct call *call);
-int kernel_name(struct box *box, struct call *kernel); /* the warden may tell us of its end */
+int kernel_name(struct box *box,
+                struct call *kernel); /* the warden may report its end from now on */
 
-/* adopt.c: while box->adoption is there every frame goes to it */
+/* adopt.c: gets every frame while box->adoption is set */
 bool adopt_frame(struct box *box, const struct frame *frame);
 void adopt_tick(struct box *box, uint64_t now_ms);
-void adopt_lose(struct box *box); /* the box is lost: done() says so */
+void adopt_lose(struct box *box); /* the box is lost: calls done() with the error */
 
 #endif

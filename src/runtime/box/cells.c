@@ -1,4 +1,4 @@
-/* cells.c - kernels and cells in a box, the host's side: what is theirs and not any command's. */
+/* cells.c - kernels and cells in a box, the host's side: what differs from commands. */
 #include <errno.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ int box_kernel_given(struct box *box, uint32_t id, bool is_wardens,
     return 0;
 }
 
-/* Of a kernel that it was given the warden tells us nothing until we have named it. */
+/* The warden reports nothing about a kernel from the provider until the host has named it. */
 int kernel_name(struct box *box, struct call *kernel)
 {
     static const struct message_resume from_0;
@@ -74,7 +74,7 @@ int kernel_name(struct box *box, struct call *kernel)
 
 /* ---- cells ---- */
 
-/* Code, input and environment one behind the other, as the warden hands them on. */
+/* Code, input and environment one after the other, as the warden passes them on. */
 static int cell_text(const struct cell_spec *spec, struct message_cell *cell, struct buf *text)
 {
     int r = buf_append(text, spec->code, spec->code_length);
@@ -115,7 +115,7 @@ static int cell_pack(struct box *box, const struct cell_spec *spec, struct messa
     return 0;
 }
 
-/* Nearly always the text fits one frame. */
+/* The text nearly always fits into one frame. */
 static int cell_send(struct box *box, uint32_t id, const struct message_cell *cell,
                      const struct buf *text)
 {
@@ -159,7 +159,7 @@ int box_cell(struct box *box, const struct cell_spec *spec, const struct exec_ev
     call->is_script = spec->is_script;
     call->kernel = spec->kernel;
     call->timeout_ms = spec->timeout_ms;
-    kernel->is_named = true; /* by this */
+    kernel->is_named = true; /* named by this frame */
     r = cell_send(box, call->id, &cell, &text);
     if (r < 0) {
         box_call_free(box, call);
@@ -170,7 +170,7 @@ int box_cell(struct box *box, const struct cell_spec *spec, const struct exec_ev
     return 0;
 }
 
-/* Who waits behind another cell may wait long; the first of them is the warden's to start. */
+/* A cell behind others may wait long; the first one must be started by the warden soon. */
 void cell_expect_next(struct box *box, uint32_t kernel)
 {
     struct call *first = NULL;
@@ -184,7 +184,7 @@ void cell_expect_next(struct box *box, uint32_t kernel)
         first->start_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
 }
 
-/* A kernel's end is told behind those of its cells. */
+/* A kernel's end is reported after those of its cells. */
 static bool is_before_end(const struct call *other, const struct call *call)
 {
     return other == call || (call->is_kernel && other->is_cell && other->kernel == call->id);
@@ -214,9 +214,9 @@ bool cell_is_reader_slow(const struct box *box, const struct call *call)
     return false;
 }
 
-/* ---- what the warden says of them ---- */
+/* ---- reports of the warden ---- */
 
-/* `end` says 0 or 1; a signal takes out one that waits; a script ends as its process does. */
+/* A status of 0 or 1; a signal removes a waiting cell; a script ends as its process does. */
 static bool own_end_makes_sense(const struct call *call, const struct message_exited *exited)
 {
     if (call->is_script || call->is_adopted)
@@ -264,7 +264,8 @@ void cell_no_exec(struct box *box, struct call *call, const struct message_fail 
         events->failed(ctx, &err);
         return;
     }
-    if (fail->error == ESRCH) { /* it ended before the cell came, and is forgotten already */
+    if (fail->error ==
+        ESRCH) { /* the kernel ended before the cell arrived, and is forgotten already */
         events->ended(ctx, &end);
         return;
     }

@@ -10,10 +10,13 @@
 #include "sandbox/guest_stage.h"
 #include "wire/pack.h"
 
-/* Acknowledging every frame would double their number; a quarter of the window keeps it flowing. */
+/*
+ * Acknowledging every frame would double their number; acknowledging at a quarter of the window
+ * keeps data flowing.
+ */
 _Static_assert(BOX_ACK_BYTES == WIRE_STREAM_WINDOW / 4, "see above");
 
-/* Strings, each with its NUL, cut into frames wherever a frame ends. */
+/* Strings, each with its NUL, split into frames at any byte. */
 int exec_args_add(struct buf *args, const char *text)
 {
     return buf_append(args, text, strlen(text) + 1);
@@ -168,7 +171,7 @@ void box_forget(struct box *box, uint32_t id)
     if (call && !(call->is_kernel && call->from_zygote && !call->is_named))
         return;
     if (call)
-        box_call_free(box, call); /* of a kernel that was never given */
+        box_call_free(box, call); /* of a kernel that the provider did not supply */
     box_send(box, FRAME_FORGET, id, NULL, 0);
 }
 
@@ -186,7 +189,7 @@ static void acknowledge(struct box *box, struct call *call, int index)
     box_send(box, FRAME_ACK, call->id, payload, (size_t)length);
 }
 
-/* Hands held bytes to the owner as far as he takes them. */
+/* Passes held bytes to the owner, as many as it takes. */
 static void deliver(struct call *call, int index)
 {
     struct incoming *in = &call->in[index];
@@ -202,7 +205,7 @@ static void deliver(struct call *call, int index)
     }
 }
 
-/* The end is told when the last byte was taken. */
+/* The end is reported after the last byte was taken. */
 static void maybe_end(struct box *box, struct call *call)
 {
     struct exec_end end = call->end;
@@ -287,7 +290,7 @@ static bool on_exited(struct box *box, struct call *call, const struct frame *fr
     return true;
 }
 
-/* The words for a command that could not be started; cli/ turns the code into an exit status. */
+/* The error for a command that could not be started; cli/ turns the code into an exit status. */
 static void no_exec_error(const struct message_fail *fail, struct error *err)
 {
     int number = (int)fail->error;
@@ -342,7 +345,8 @@ static bool on_started(struct call *call, const struct frame *frame)
         return false;
     call->has_started = true;
     call->start_deadline_ms = 0;
-    /* Our own clock, from our own sight of it: a warden cannot give itself more time. */
+    /* Measured by the host's own clock from the arrival of STARTED: a warden cannot give itself
+     * more time. */
     if (call->timeout_ms)
         call->deadline_ms = clock_now_ms() + call->timeout_ms;
     if (started.flags & STARTED_FORKED && call->is_kernel && call->on.exec->forked)
@@ -386,8 +390,8 @@ bool exec_frame(struct box *box, struct call *call, const struct frame *frame)
 }
 
 /*
- * A cell is asked to end first: its kernel's variables are worth two seconds. It is asked twice,
- * because a shell that is just starting a command may not hear it.
+ * A cell is interrupted first, because its kernel's variables are worth two seconds. It is
+ * interrupted twice, because a shell that is just starting a command may miss the first.
  */
 static void time_out(struct box *box, struct call *call, uint64_t now_ms)
 {
@@ -401,8 +405,8 @@ static void time_out(struct box *box, struct call *call, uint64_t now_ms)
 }
 
 /*
- * The end is told behind the last output. It may wait because our side does not take that (for as
- * long as it likes), or because it comes slowly: many floods that are read at once, say.
+ * The end is reported after the last output. It may wait because the owner does not take output
+ * (for any time), or because output arrives slowly, e.g. many floods read at once.
  */
 static bool is_end_on_its_way(struct box *box, struct call *call, uint64_t now_ms)
 {

@@ -1,4 +1,7 @@
-/* files.c - files of a box, the host's side: what is asked for, and bytes in. See answers.c. */
+/*
+ * files.c - files of a box, the host's side: requests, and bytes to the box. Replies are in
+ * answers.c.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +9,7 @@
 #include "runtime/box/box_private.h"
 #include "wire/file_message.h"
 
-/* So many at once the warden takes; those that were cancelled count until it has said so. */
+/* The warden's limit of operations; cancelled ones count until the warden has confirmed. */
 static bool has_too_many(const struct box *box)
 {
     unsigned count = 0;
@@ -26,7 +29,7 @@ static struct call *file_call(struct box *box, enum call_kind kind, void *ctx, s
     return box_call_new(box, kind, ctx, err);
 }
 
-/* Sends the first frame of a call, which is gone when that fails. */
+/* Sends the first frame of a call; frees the call if that fails. */
 static int begin(struct box *box, struct call *call, enum frame_type type, const void *payload,
                  ssize_t length, uint32_t *ret_id, struct error *err)
 {
@@ -134,7 +137,7 @@ int box_stat(struct box *box, const char *path, const struct list_events *events
     return begin_path(box, call, FRAME_STAT, path, &message, ret_id, err);
 }
 
-/* Calls of which nothing comes but that they are done. */
+/* Calls whose only reply is DONE. */
 static int begin_change(struct box *box, enum frame_type type, const char *path,
                         struct message_path message, const struct done_events *events, void *ctx,
                         uint32_t *ret_id, struct error *err)
@@ -199,8 +202,8 @@ int box_watch(struct box *box, const char *path, bool tree, const struct watch_e
 }
 
 /*
- * The call stays, without its callbacks, until the warden's DONE: what it sent before it heard of
- * the end is no break of the protocol, and its id is not free before.
+ * The call stays, without its callbacks, until the warden's DONE: frames that it sent before it
+ * heard of the cancellation are no protocol error, and the id is not free before.
  */
 void box_cancel(struct box *box, uint32_t id)
 {
@@ -214,7 +217,7 @@ void box_cancel(struct box *box, uint32_t id)
     call->has_ended = true;
     buf_free(&call->in[0].held);
     if (call->has_exited && !call->is_delivering)
-        box_call_free(box, call); /* the warden has said all; only our reader was slow */
+        box_call_free(box, call); /* the warden has sent everything; only the reader was slow */
     else if (!call->has_exited && !box->is_lost)
         box_send(box, FRAME_CANCEL, id, NULL, 0);
 }

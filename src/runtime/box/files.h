@@ -1,10 +1,10 @@
 /*
  * files.h - files of a box: bytes in and out, folders, watches; see box.h for the rules.
  *
- * Names are resolved in the box, by its kernel, beneath its shares; nothing here looks at them but
- * for their length. Every operation ends with exactly one done(); err->num is 0 or the negative
- * errno that the box's kernel gave (-EXDEV: a symbolic link leads out, or into another mount;
- * -EROFS: /tmp/data; -EBUSY: a share itself; -EAGAIN: more than LIMIT_FILE_OPS at once).
+ * Names are resolved in the box, by its kernel, beneath its shares; only their length is checked
+ * here. Every operation ends with exactly one done(); err->num is 0 or the negative errno that the
+ * box's kernel gave (-EXDEV: a symbolic link leads out, or into another mount; -EROFS: /tmp/data;
+ * -EBUSY: a share itself; -EAGAIN: more than LIMIT_FILE_OPS at once).
  *
  * Runs in: broker, commands
  */
@@ -20,14 +20,14 @@
 struct box;
 
 struct put_events {
-    void (*done)(void *ctx, const struct error *err); /* err->num 0: it is there */
+    void (*done)(void *ctx, const struct error *err); /* err->num 0: the file is there */
     void (*more)(void *ctx);                          /* room for more bytes; may be NULL */
 };
 struct put_spec {
     const char *path;
-    uint32_t mode;    /* 0: that of the file it replaces (and its owner), else 0644 */
-    bool is_in_place; /* write at `offset` into the file itself, made if missing; else atomic */
-    bool is_new;      /* -EEXIST when there is something by that name */
+    uint32_t mode;    /* 0: mode and owner of the file it replaces, else 0644 */
+    bool is_in_place; /* write at `offset` into the file itself, created if missing; else atomic */
+    bool is_new;      /* -EEXIST if the name exists */
     uint64_t offset;
 };
 int box_put(struct box *box, const struct put_spec *spec, const struct put_events *events,
@@ -41,17 +41,17 @@ struct get_events {
     size_t (*data)(void *ctx, const void *data, size_t length);
     void (*done)(void *ctx, const struct error *err);
 };
-/* bytes 0: to where the file ended when it was opened. Regular files; -EISDIR, -EINVAL else. */
+/* bytes 0: up to the end of the file when it was opened. Regular files only; -EISDIR, -EINVAL. */
 int box_get(struct box *box, const char *path, uint64_t offset, uint64_t bytes,
             const struct get_events *events, void *ctx, uint32_t *ret_id, struct error *err);
 void box_get_resume(struct box *box, uint32_t id);
 
 struct box_entry {
-    const char *name; /* relative to the listed folder, "" from box_stat(); checked by nobody */
+    const char *name; /* relative to the listed folder, "" from box_stat(); not checked */
     uint32_t mode;    /* st_mode */
     uint64_t bytes;
-    uint64_t time_ns;   /* of modification; a guest can set it */
-    uint64_t change_ns; /* of any change; he cannot */
+    uint64_t time_ns;   /* mtime (settable by the guest) */
+    uint64_t change_ns; /* ctime (not settable) */
 };
 struct list_events {
     void (*entry)(void *ctx, const struct box_entry *entry);
@@ -60,7 +60,7 @@ struct list_events {
 /* depth 0: everything below; 1: the folder's own entries. -E2BIG over LIMIT_LIST_ENTRIES. */
 int box_list(struct box *box, const char *path, unsigned depth, const struct list_events *events,
              void *ctx, uint32_t *ret_id, struct error *err);
-/* One entry; a symbolic link at the end is itself the answer. */
+/* One entry; a symbolic link at the end is not followed. */
 int box_stat(struct box *box, const char *path, const struct list_events *events, void *ctx,
              uint32_t *ret_id, struct error *err);
 
@@ -79,19 +79,20 @@ int box_chmod(struct box *box, const char *path, uint32_t mode, const struct don
 struct box_change {
     unsigned kind; /* enum change_kind of wire/file_message.h */
     bool is_folder;
-    const char *name; /* relative to what is watched */
+    const char *name; /* relative to the watched path */
 };
 struct watch_events {
     void (*ready)(void *ctx); /* changes from now on are reported; may be NULL */
     void (*changed)(void *ctx, const struct box_change *change);
-    void (*done)(void *ctx, const struct error *err); /* it cannot watch, or what it watched went */
+    void (*done)(void *ctx,
+                 const struct error *err); /* watching failed, or the watched path is gone */
 };
 int box_watch(struct box *box, const char *path, bool tree, const struct watch_events *events,
               void *ctx, uint32_t *ret_id, struct error *err);
 
 /*
- * The caller is not interested any more: no callback of this operation comes after this call. The
- * warden ends it; an unfinished put leaves nothing. An id that has ended is fine.
+ * Cancels: no callback of this operation comes after this call. The warden ends it; an unfinished
+ * put leaves nothing. An id that has ended is fine.
  */
 void box_cancel(struct box *box, uint32_t id);
 

@@ -1,4 +1,4 @@
-/* api.c - calls of Docker's Engine API: JSON there and back; see docker_private.h. */
+/* api.c - calls of Docker's Engine API: JSON requests and replies; see docker_private.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 struct api_call {
     struct api *api;
     struct http_exchange *exchange;
-    struct buf body; /* of the reply; or the line that is not whole yet */
-    size_t looked;   /* bytes of that line */
+    struct buf body; /* the reply, or its unfinished line */
+    size_t looked;   /* bytes of that line without a newline */
     unsigned status;
     int trouble; /* why data() gave up */
     void (*line)(void *ctx, const json_t *line);
@@ -55,8 +55,7 @@ static json_t *parse(const char *data, size_t length)
     return json_loadb(data, length, 0, NULL);
 }
 
-/* Once through, whatever the lines are: a Docker that sends empty ones costs no more than others.
- */
+/* One pass, whatever the lines are: a Docker that sends empty lines costs no more than others. */
 void api_take_lines(struct buf *body, size_t *looked, void (*line)(void *ctx, const json_t *line),
                     void *ctx)
 {
@@ -167,7 +166,7 @@ void api_cancel(struct api_call *call)
     call_free(call);
 }
 
-/* "1.41" as 1041; 0: nonsense. */
+/* "1.41" as 1041; 0: invalid. */
 static unsigned version_number(const char *text)
 {
     unsigned major, minor;
@@ -177,7 +176,7 @@ static unsigned version_number(const char *text)
     return major * 1000 + minor;
 }
 
-/* The version that we want, or the oldest that Docker still has when that is newer. */
+/* The wanted version, or the oldest one that Docker still supports if that is newer. */
 int api_negotiate(struct api *api, const json_t *version, struct error *err)
 {
     const char *newest = json_text(json_object_get(version, "ApiVersion"));
@@ -187,7 +186,7 @@ int api_negotiate(struct api *api, const json_t *version, struct error *err)
 
     if (has == 0)
         return error_set(err, -EPROTO, ERROR_PROVIDER_UNAVAILABLE,
-                         DOCKER_UNAVAILABLE ": what answers on %s is not Docker. Set "
+                         DOCKER_UNAVAILABLE ": the server on %s is not Docker. Set "
                                             "SANDBOX_TYPE=local or start Docker daemon",
                          api->host);
     if (has < wanted)

@@ -1,4 +1,6 @@
-/* attach.c - the packets in which Docker sends what a container without a terminal writes. */
+/*
+ * attach.c - parses the packets in which Docker sends the output of a container without a terminal.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/types.h>
@@ -11,7 +13,7 @@ static uint32_t big_endian(const uint8_t bytes[4])
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Stream 0 is standard input, which nobody writes to us; 3 is Docker's own trouble. */
+/* Stream 0 is standard input, which is never sent to us; 3 is an error of Docker itself. */
 static int check_head(const uint8_t head[8])
 {
     bool is_known = head[0] == PACKET_STDOUT || head[0] == PACKET_STDERR;

@@ -1,8 +1,8 @@
 /*
- * client.h - calls of the command line to Docker's Engine API. Inside of client/.
+ * client.h - calls of the command line to Docker's Engine API.
  *
- * DOCKER_HOST, DOCKER_CERT_PATH and DOCKER_TLS_VERIFY say where it is. Blocks. What Docker says is
- * not trusted more than any other peer: it has ceilings, and its words are shown made harmless.
+ * DOCKER_HOST, DOCKER_CERT_PATH and DOCKER_TLS_VERIFY give its address. Blocks. Docker's replies
+ * are not trusted: they have size limits, and their text is sanitised before it is shown.
  *
  * Runs in: commands
  */
@@ -18,38 +18,38 @@
 
 typedef struct json_t json_t;
 
-#define IMAGE_LABEL "bailey.image" /* of every image that was made here: the version of bailey */
+#define IMAGE_LABEL "bailey.image" /* on every image built by Bailey: its version */
 #define IMAGE_LABEL_TEMPLATE "bailey.template"
 #define IMAGE_LABEL_LAYER "bailey.layer"
 #define IMAGE_LABEL_TIERS "bailey.tiers" /* of the template, as JSON */
 
 struct docker_client {
     struct http_client *http;
-    const char *host; /* of the configuration */
+    const char *host; /* from the configuration */
 };
 
 int docker_client_open(struct docker_client *docker, const struct config *config,
                        struct error *err);
 void docker_client_close(struct docker_client *docker); /* for CLEANUP() */
 
-/* The answer is a new reference (NULL when it is empty). A status of 400 and more is an error. */
+/* The reply is a new reference (NULL if it is empty). A status of 400 and more is an error. */
 int docker_client_call(struct docker_client *docker, const char *method, const char *path,
                        json_t **ret, struct error *err);
 
-/* Why nobody answered, in words with what to do about it. Returns err->num. */
+/* The error for a Docker that does not answer, with what to do about it. Returns err->num. */
 int docker_client_lost(const struct docker_client *docker, const struct error *why,
                        struct error *err);
-/* {"message": ...} of an answer. Returns err->num. */
+/* {"message": ...} of a reply. Returns err->num. */
 int docker_client_refused(unsigned status, const struct buf *reply, struct error *err);
 
 /*
- * "name[:tag]" as a name and a tag ("latest" if there is none); only what a reference may consist
- * of, so that neither has to be encoded.
+ * "name[:tag]" as a name and a tag ("latest" if there is none); only characters of a reference, so
+ * that neither has to be encoded.
  */
 #define DOCKER_NAME_MAX 256
 int docker_client_name(const char *text, char name[DOCKER_NAME_MAX], char tag[DOCKER_NAME_MAX],
                        struct error *err);
-/* May it stand in a path as it is? Also an id, or a name with a digest. */
+/* Whether it may be part of a path unchanged. Also an id, or a name with a digest. */
 bool docker_client_is_name(const char *text);
 
 #endif

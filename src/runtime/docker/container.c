@@ -18,7 +18,7 @@ static struct docker *docker_of(const struct host *host)
     return host_backend(host);
 }
 
-/* The box and the container are one; its own state is set when the host asks for it first. */
+/* The box and the container are one struct; its own members are set at the host's first request. */
 static struct container *container_of(struct host_box *box)
 {
     struct container *container = (struct container *)box;
@@ -29,7 +29,7 @@ static struct container *container_of(struct host_box *box)
 
 static int out_of_memory(struct error *err)
 {
-    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return error_memory(err);
 }
 
 static void fail_memory(struct host_box *box)
@@ -61,7 +61,7 @@ void container_describe(const struct container *container, struct container_spec
     };
 }
 
-/* "<before><name><behind>" */
+/* Calls "<before><name><behind>". */
 static int step(struct container *container, const char *method, const char *before,
                 const char *behind, const json_t *json, api_done done)
 {
@@ -72,7 +72,7 @@ static int step(struct container *container, const char *method, const char *bef
     return api_start(&container->docker->api, &request, done, container, &container->call);
 }
 
-/* ---- made ---- */
+/* ---- creation ---- */
 
 static void on_created(void *ctx, const struct api_reply *reply)
 {
@@ -87,8 +87,8 @@ static void on_created(void *ctx, const struct api_reply *reply)
         return;
     }
     if (reply->err.code == ERROR_IMAGE_NOT_FOUND || reply->err.num == -ENOENT)
-        prepare_again(container->docker); /* it was there */
-    /* Refused, nothing was made: what has this name (409) is not ours to remove. */
+        prepare_again(container->docker); /* it existed before */
+    /* Refused, so nothing was created: a container that has this name (409) must not be removed. */
     if (reply->status >= 400 && reply->status < 500)
         container->box.is_there = false;
     host_box_fail(&container->box, &reply->err);
@@ -113,7 +113,7 @@ static void container_create(struct host_box *box)
     }
 }
 
-/* ---- its stream ---- */
+/* ---- the stream ---- */
 
 static void on_opened(void *ctx, unsigned status)
 {
@@ -160,7 +160,7 @@ static void container_attach(struct host_box *box)
         host_box_fail(box, &err);
 }
 
-/* ---- started, and looked at ---- */
+/* ---- start and inspect ---- */
 
 static void on_started(void *ctx, const struct api_reply *reply)
 {
@@ -172,7 +172,7 @@ static void on_started(void *ctx, const struct api_reply *reply)
         host_box_started(box);
         return;
     }
-    /* The volume went away under us: the mount made an empty one. */
+    /* The volume was removed meanwhile: the mount created an empty one. */
     if (strstr(reply->err.text, DOCKER_VOLUME_AT "/bin/bailey")) {
         prepare_again(container->docker);
         box->begins_again = !box->was_again;
@@ -215,7 +215,7 @@ static void container_inspect(struct host_box *box)
         fail_memory(box);
 }
 
-/* ---- what it used ---- */
+/* ---- usage ---- */
 
 static uint64_t number_at(const json_t *json, const char *first, const char *second)
 {
@@ -265,12 +265,12 @@ static void container_measure(struct host_box *box)
     struct container *container = container_of(box);
 
     if (!container->usage_call)
-        (void)ask_usage(container, on_used); /* no memory: the next time */
+        (void)ask_usage(container, on_used); /* no memory: next time */
 }
 
-/* ---- removed ---- */
+/* ---- removal ---- */
 
-/* AutoRemove may be faster, which is as good. */
+/* AutoRemove may be faster, which is fine. */
 static void on_removed(void *ctx, const struct api_reply *reply)
 {
     struct container *container = ctx;
@@ -289,7 +289,7 @@ static int container_remove(struct host_box *box)
     return step(container_of(box), "DELETE", "/containers/", "?force=1&v=1", NULL, on_removed);
 }
 
-/* The stream, too, where it was not the pump's yet. */
+/* Also closes the stream, if the pump does not own it yet. */
 static void container_cancel(struct host_box *box)
 {
     struct container *container = (struct container *)box;
@@ -313,7 +313,7 @@ static void container_leave_behind(struct host_box *box)
     leftover_add(docker_of(box->host), box->name);
 }
 
-/* ---- Docker itself ---- */
+/* ---- the backend ---- */
 
 static void docker_prepare(struct host_box *box)
 {
@@ -352,17 +352,16 @@ static void docker_timed_out(const struct host *host, struct error *err)
     docker_unavailable(docker_of(host)->spec.host, -ETIMEDOUT, "", err);
 }
 
-/* gVisor and machines have a kernel of their own, and no Landlock. */
+/* gVisor and virtual machines have their own kernel without Landlock. */
 static void docker_hint(const struct host *host, char *text, size_t size)
 {
     const char *runtime = docker_of(host)->spec.runtime;
 
     if (runtime && runtime[0])
-        str_format(
-            text, size,
-            ". If you trust the walls that DOCKER_RUNTIME=%.64s has of its own, which nobody "
-            "here can see, set SANDBOX_ISOLATION=process",
-            runtime);
+        str_format(text, size,
+                   ". If you trust the isolation of DOCKER_RUNTIME=%.64s, which Bailey cannot "
+                   "verify, set SANDBOX_ISOLATION=process",
+                   runtime);
 }
 
 static void docker_close(struct docker *docker)
@@ -379,7 +378,7 @@ static void docker_backend_close(struct host *host)
     docker_close(docker_of(host));
 }
 
-/* A daemon's clients do not wait for ever. */
+/* Clients of a daemon do not wait without limit. */
 static void docker_fill(const struct config *config, struct host_spec *spec)
 {
     spec->pool_size = config->docker.pool_size;

@@ -1,10 +1,10 @@
 /*
- * container_limits.c - whether limits that Docker was asked for, and says it has, hold.
+ * container_limits.c - checks whether the limits that Docker reports are really enforced.
  *
- * Docker hands them on to the runtime below it, and `inspect` repeats what was asked for. A runtime
- * that is not its own may leave them out (runsc --ignore-cgroups, one with a machine of its own):
- * the control group that Docker reads its statistics from has the truth. Asked once: what a name
- * stands for is Docker's configuration, and Docker is looked at anew when it was gone.
+ * Docker passes limits on to the runtime below it, and `inspect` only repeats the request. A
+ * runtime other than Docker's own may ignore them (runsc --ignore-cgroups, a virtual machine): the
+ * control group that Docker reads its statistics from shows the real limits. Asked once per runtime
+ * name, which is part of Docker's configuration; asked again after Docker was gone.
  */
 #include <errno.h>
 
@@ -13,7 +13,10 @@
 #include "base/str.h"
 #include "runtime/docker/docker_private.h"
 
-/* Docker's statistics wait for its clock, up to a second: not for those that are known to do it. */
+/*
+ * Docker's statistics wait for its clock, up to a second, so runtimes known to enforce limits are
+ * not checked.
+ */
 static bool is_known(const char *runtime)
 {
     return str_equal(runtime, "runc") || str_equal(runtime, "crun") ||

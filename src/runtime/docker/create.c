@@ -1,9 +1,10 @@
 /*
- * create.c - what a container is made of, and whether Docker did what was asked.
+ * create.c - the request that creates a container, and the check that Docker did what was
+ * requested.
  *
- * Everything here is asked for by name, also where it is Docker's default: a default may be changed
- * in daemon.json. What was asked for is read back (inspect) and compared; what Docker did not do is
- * a refusal, not a weaker box.
+ * Every setting is requested by name, even if it is Docker's default: a default may be changed in
+ * daemon.json. The settings are read back (inspect) and compared; a setting that Docker did not
+ * apply is a refusal, not a weaker box.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,9 +18,9 @@ static const char *const tmpfs_paths[] = {"/tmp", "/workspace", "/home/user"};
 static const char *const tmpfs_modes[] = {"1777", "0755", "0755"};
 
 /*
- * What nobody in a container sees: Docker's own list, all of it since what is asked for replaces
- * it, and the kernel's settings, groups and devices below /sys. As in a local box the processors
- * stay: libraries ask how many there are. What is not there is no error.
+ * Paths that are hidden in a container: Docker's own list, complete because the request replaces
+ * it, and the kernel's settings, groups and devices below /sys. The processors stay visible as in a
+ * local box, because libraries read their number. A missing path is no error.
  */
 static const char *const masked_paths[] = {
     "/proc/acpi",
@@ -49,11 +50,11 @@ static const char *const masked_paths[] = {
     "/sys/power",
 };
 
-/* What nobody writes to: Docker's own list. */
+/* Paths that are read-only: Docker's own list. */
 static const char *const constant_paths[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
                                              "/proc/sysrq-trigger"};
 
-/* ---- asking ---- */
+/* ---- the request ---- */
 
 static json_t *texts_json(const char *const *texts, size_t count)
 {
@@ -105,7 +106,7 @@ static json_t *security_json(const struct container_spec *spec)
     return list;
 }
 
-/* Docker refuses more than it has. */
+/* Docker refuses more CPUs than it has. */
 static uint64_t nano_cpus(const struct container_spec *spec)
 {
     uint64_t millis = spec->cpu_millis;
@@ -115,7 +116,7 @@ static uint64_t nano_cpus(const struct container_spec *spec)
     return millis * 1000000;
 }
 
-/* The warden is one process more than the guest may have. */
+/* One more process than the guest may have: the warden. */
 static int64_t pids_limit(const struct container_spec *spec)
 {
     return (int64_t)spec->pids + 1;
@@ -173,9 +174,10 @@ json_t *create_json(const struct container_spec *spec)
         return NULL;
     }
     json_object_set_new(body, "Hostname", json_string("bailey"));
-    /* A Docker that stops would wait ten seconds for a warden that heeds no signal. */
+    /* Docker would wait ten seconds at a stop for a warden that ignores signals. */
     json_object_set_new(body, "StopSignal", json_string("SIGKILL"));
-    /* An image's own would be executed by Docker in the box, past the warden and its filters. */
+    /* An image's own health check would be executed by Docker in the box, without the warden and
+     * its filters. */
     json_object_set_new(body, "Healthcheck", json_pack("{s:[s]}", "Test", "NONE"));
     return body;
 }
@@ -213,7 +215,7 @@ static bool is_number(const json_t *host, const char *name, uint64_t wanted)
     return (uint64_t)json_integer_value(json_object_get(host, name)) == wanted;
 }
 
-/* The volume, and nothing of the host's. */
+/* Only the volume, and no path of the host. */
 static bool has_only_volume(const json_t *inspect, const struct container_spec *spec)
 {
     const json_t *mounts = json_object_get(inspect, "Mounts");
@@ -247,7 +249,7 @@ static bool has_tmpfs(const json_t *host, const struct container_spec *spec)
     return true;
 }
 
-/* Takes what was asked. */
+/* Takes over `asked`. */
 static bool has_paths(const json_t *host, const char *name, json_t *asked)
 {
     bool has_all = json_equal(asked, json_object_get(host, name));
@@ -256,7 +258,7 @@ static bool has_paths(const json_t *host, const char *name, json_t *asked)
     return has_all;
 }
 
-/* Nothing is executed in it but by the warden. */
+/* Only the warden executes programs in it. */
 static bool has_healthcheck(const json_t *config)
 {
     const json_t *test = json_at(config, "Healthcheck", "Test");
@@ -264,7 +266,7 @@ static bool has_healthcheck(const json_t *config)
     return !is_empty(test) && !str_equal(json_text(json_array_get(test, 0)), "NONE");
 }
 
-/* With a network it is one of Docker's, never the machine's or another container's. */
+/* With a network it is one of Docker's own, never the host's or another container's. */
 static bool has_its_network(const json_t *host, bool has_network)
 {
     const char *mode = json_text(json_object_get(host, "NetworkMode"));
@@ -323,7 +325,7 @@ static int check_limits(const json_t *host, const struct container_spec *spec,
 
     if (!has_tmpfs(host, spec) || !is_number(host, "ShmSize", shm_bytes(spec)))
         return not_done("the sizes of its folders", err);
-    /* Where the kernel cannot count, Docker drops a limit with a warning, and it is 0 or -1. */
+    /* If the kernel cannot count, Docker drops a limit with a warning, and it is 0 or -1. */
     facts->has_memory =
         is_number(host, "Memory", spec->memory_bytes) && swap == (int64_t)spec->memory_bytes;
     facts->has_pids = is_number(host, "PidsLimit", (uint64_t)pids_limit(spec));

@@ -1,6 +1,6 @@
 /*
- * doctor.c - what `bailey doctor` finds out about Docker. A report as cli/doctor_provider.c has it,
- * with members of its own:
+ * doctor.c - what `bailey doctor` finds out about Docker. A report in the format of
+ * cli/doctor_provider.c, with its own members:
  *
  *   {host, ok, version, api, os, arch, storage, runtimes [], runtime, cgroup, security [],
  * rootless, image {name, id, template, bytes}, problems [{problem, remedy}], lines [[title, text]]}

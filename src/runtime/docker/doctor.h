@@ -1,5 +1,5 @@
 /*
- * doctor.h - the report of `bailey doctor` on Docker: reached or not, what it has, its image.
+ * doctor.h - the report of `bailey doctor` on Docker: whether it answers, its features, its image.
  * Blocks.
  *
  * Runs in: commands

@@ -1,4 +1,4 @@
-/* errors.c - what Docker says, in our words: who is not there, what is missing, what is full. */
+/* errors.c - translates Docker's errors: not running, missing image or runtime, full disk. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@ const char *docker_tls_remedy(int num)
         return "Set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH if it listens with TLS, and neither "
                "if it does not";
     case -EKEYREJECTED:
-        return "Put the ca.pem of who signed Docker's certificate into DOCKER_CERT_PATH";
+        return "Put the ca.pem of the authority that signed Docker's certificate into "
+               "DOCKER_CERT_PATH";
     case -EREMCHG:
         return "Set DOCKER_HOST to a name or address that is in Docker's certificate, or give "
                "Docker one with this name (subjectAltName)";
@@ -31,7 +32,7 @@ const char *docker_tls_remedy(int num)
     }
 }
 
-/* What Go's server says, in plain HTTP. */
+/* The text of Go's HTTPS server to a plain HTTP request. */
 bool docker_wants_tls(unsigned status, const struct buf *reply)
 {
     static const char words[] = "HTTP request to an HTTPS server";
@@ -52,7 +53,7 @@ int docker_unavailable(const char *host, int num, const char *why, struct error 
     case -ENOENT:
     case -ECONNREFUSED:
         return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
-                         DOCKER_UNAVAILABLE ": nobody listens on %s. " REMEDY, host);
+                         DOCKER_UNAVAILABLE ": no process listens on %s. " REMEDY, host);
     case -EACCES:
     case -EPERM:
         return error_set(err, num, ERROR_PROVIDER_UNAVAILABLE,
@@ -79,7 +80,8 @@ void docker_clean(const char *message, char *text, size_t size)
 
     for (; *message && length < size - 1; message++) {
         unsigned char byte = (unsigned char)*message, next = (unsigned char)message[1];
-        bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0; /* U+009B is ESC [ to some */
+        bool is_c1 =
+            byte == 0xc2 && next >= 0x80 && next < 0xa0; /* some terminals treat U+009B as ESC [ */
 
         text[length++] = byte < ' ' || byte == 0x7f || is_c1 ? ' ' : (char)byte;
         message += is_c1;
@@ -91,10 +93,10 @@ void docker_clean(const char *message, char *text, size_t size)
 }
 
 static const struct {
-    const char *says; /* a part of Docker's words, any case */
+    const char *says; /* a part of Docker's message, in any case */
     int num;
     const char *code;
-    const char *format; /* of ours, with its words */
+    const char *format; /* Bailey's message, with Docker's inserted */
 } rows[] = {
     {"no such image", -ENOENT, ERROR_IMAGE_NOT_FOUND,
      "Docker has no such image (%s): run 'bailey image build', or set DOCKER_IMAGE"},
@@ -120,7 +122,7 @@ int docker_refused(unsigned status, const char *message, struct error *err)
 
         if (!strcasestr(text, rows[i].says))
             continue;
-        /* The formats are the table's own, each with one %s. */
+        /* The formats are from the table, each with one %s. */
         const char *at = strstr(rows[i].format, "%s");
 
         str_format(whole, sizeof(whole), "%.*s%s%s", (int)(at - rows[i].format), rows[i].format,
@@ -132,16 +134,16 @@ int docker_refused(unsigned status, const char *message, struct error *err)
     return error_set(err, status == 404 ? -ENOENT : -EIO, ERROR_BOX_FAILED, "Docker: %s", text);
 }
 
-/* ---- images that do not come ---- */
+/* ---- images that cannot be pulled ---- */
 
-#define PULL_MESSAGE_MAX 260 /* an image's name may come twice besides */
+#define PULL_MESSAGE_MAX 260 /* the message may contain the image's name twice */
 #define MAKE_ONE "run 'bailey image build', or set DOCKER_IMAGE"
 
 static const struct {
     const char *says;
     int num;
     const char *code;
-    const char *why;    /* behind "image 'x' is not there, and " */
+    const char *why;    /* follows "image 'x' is not there, and " */
     const char *remedy; /* NULL: by hand */
 } pull_rows[] = {
     {"no space left on device", -ENOSPC, ERROR_DISK_FULL, "Docker's disk is full",
@@ -152,9 +154,9 @@ static const struct {
      "its registry has it for another architecture alone", MAKE_ONE},
     {"does not match the specified platform", -ENOEXEC, ERROR_IMAGE_UNUSABLE,
      "its registry has it for another architecture alone", MAKE_ONE},
-    /* Docker Hub says so of what it does not have, too. */
+    /* Docker Hub also reports this for an image that does not exist. */
     {"pull access denied", -ENOENT, ERROR_IMAGE_NOT_FOUND,
-     "its registry has none of that name, or not for everybody",
+     "its registry has no such image, or it is private",
      MAKE_ONE ", or 'docker login' and 'docker pull' it by hand"},
     {"no basic auth credentials", -EACCES, ERROR_IMAGE_NOT_FOUND, "its registry wants credentials",
      NULL},
@@ -171,7 +173,7 @@ static const struct {
     {"timeout", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry cannot be reached", MAKE_ONE},
     {"request canceled", -ENOENT, ERROR_IMAGE_NOT_FOUND, "its registry cannot be reached",
      MAKE_ONE},
-    {"", -ENOENT, ERROR_IMAGE_NOT_FOUND, "it cannot be pulled", MAKE_ONE}, /* anything else */
+    {"", -ENOENT, ERROR_IMAGE_NOT_FOUND, "it cannot be pulled", MAKE_ONE}, /* any other message */
 };
 
 int docker_pull_refused(const char *image, const char *message, struct error *err)
@@ -195,7 +197,7 @@ int docker_pull_refused(const char *image, const char *message, struct error *er
 
 /* ---- runtimes that Docker does not have ---- */
 
-/* One with a dot is a shim's name (io.containerd.kata.v2): no list of Docker's has them. */
+/* A name with a dot is a shim's (io.containerd.kata.v2), which Docker does not list. */
 int docker_runtime_check(const json_t *runtimes, const char *wanted, struct error *err)
 {
     char list[MESSAGE_MAX] = "", text[MESSAGE_MAX];

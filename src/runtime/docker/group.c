@@ -1,10 +1,10 @@
 /*
- * group.c - a container's control group, where Docker is on this machine: its numbers cost
- * microseconds there. Docker's own statistics wait for the next tick of its clock, up to a second.
+ * group.c - a container's control group, if Docker runs on this machine: reading it takes
+ * microseconds. Docker's own statistics wait for the next tick of its clock, up to a second.
  *
- * Believed only when it carries the container's id, which nobody else's does: the group of the
- * process that Docker names, or, because a Docker of another pid namespace names somebody else's,
- * one that is found by its name. A Docker of another machine has none here.
+ * A group is used only if its name contains the container's id, which is unique: the group of the
+ * process that Docker names, or, because a Docker in another pid namespace names an unrelated
+ * process, one that is found by its name. A Docker on another machine has none here.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static const struct {
 } controllers[] = {
     {"memory", CONTROLLER_MEMORY}, {"pids", CONTROLLER_PIDS}, {"cpuacct", CONTROLLER_CPUACCT}};
 
-/* Has the list of controllers ("cpu,cpuacct") this one? */
+/* Whether the list of controllers ("cpu,cpuacct") contains this one. */
 static bool has_word(const char *list, const char *word)
 {
     size_t length = strlen(word);
@@ -76,7 +76,7 @@ void container_group_parse(char *text, const char *id, struct cgroup *ret)
         take_line(line, id, ret);
 }
 
-/* A group of this folder by its id, as Docker's two drivers name it: of cgroupfs, of systemd. */
+/* Finds a group in this folder by its id, as Docker's two drivers (cgroupfs, systemd) name it. */
 static bool is_in(int top_fd, const char *folder, const char *id, char *ret, size_t size)
 {
     struct stat status;
@@ -143,7 +143,7 @@ void container_group_find(struct container *container, const json_t *inspect)
     container->box.is_seen = container->group.flavour != CGROUP_NONE;
 }
 
-/* True: the numbers are there; else Docker has to be asked. */
+/* True: the counters were read; else Docker has to be asked. */
 bool container_group_usage(struct container *container)
 {
     struct host_box *box = &container->box;

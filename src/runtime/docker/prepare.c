@@ -1,11 +1,11 @@
 /*
- * prepare.c - is there a Docker, new enough, with the image and the volume? Asked before the first
- * box, and again when one of them was there and is not any more. At the provider host's start and
- * when Docker was gone, Docker alone is looked for: what an earlier engine left in it does not wait
- * for a box to be asked for.
+ * prepare.c - checks that Docker is running and new enough, and that the image and the volume
+ * exist. Done before the first box, and again when one of them is gone. At the provider host's
+ * start and after Docker was gone, only Docker itself is looked for: removing leftovers of an
+ * earlier engine does not wait for a request.
  *
- * Boxes wait meanwhile. A failure is told to all of them; the next one that is asked for tries
- * again: Docker may have been started since.
+ * Boxes wait meanwhile. A failure is reported to all of them; the next request tries again, because
+ * Docker may have been started since.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static struct host_box *waiting(struct docker *docker)
 
     for (; box; box = box->next) {
         if (box->stage == BOX_CREATING && !box->is_there && box->is_waiting)
-            found = box; /* the first that came is the last of the list */
+            found = box; /* the first request is the last of the list */
     }
     return found;
 }
@@ -42,7 +42,7 @@ static void look_later(struct docker *docker)
     struct prepare *prepare = &docker->prepare;
 
     if (!host_spec(docker->host)->state || host_is_leaving(docker->host))
-        return; /* who has one box asks for it once */
+        return; /* a one-box command asks only once */
     if (!prepare->look_timer)
         prepare->look_timer = reactor_timer(docker->reactor, on_look, docker);
     if (!prepare->look_timer)
@@ -58,7 +58,7 @@ void prepare_failed(struct docker *docker, const struct error *err)
     struct host_box *box;
 
     docker_clean(err->text, told.text,
-                 sizeof(told.text)); /* with words of Docker's, or an image's */
+                 sizeof(told.text)); /* contains text of Docker or of an image */
     docker->prepare.stage = PREPARE_NOT;
     buf_free(&docker->volume.tar);
     if (!docker->events_call)
@@ -84,7 +84,7 @@ static void no_memory(struct docker *docker)
 {
     struct error err = {0};
 
-    error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    error_memory(&err);
     prepare_failed(docker, &err);
 }
 
@@ -96,7 +96,7 @@ static void ask(struct docker *docker, const struct api_request *request, api_do
 
 /* ---- the image ---- */
 
-/* What Docker calls this machine. */
+/* Docker's name of this architecture. */
 static const char *machine_name(const char *machine)
 {
     static const struct {
@@ -118,7 +118,7 @@ static int check_arch(const struct docker *docker, const json_t *image, struct e
 
     uname(&host);
     if (os[0] && !str_equal(os, "linux"))
-        return error_set(err, -ENOEXEC, ERROR_IMAGE_UNUSABLE, "image '%s' is one for %.20s",
+        return error_set(err, -ENOEXEC, ERROR_IMAGE_UNUSABLE, "image '%s' is for %.20s",
                          docker->spec.image, os);
     if (arch[0] && docker->prepare.arch[0] && !str_equal(arch, docker->prepare.arch))
         return error_set(err, -ENOEXEC, ERROR_IMAGE_UNUSABLE,
@@ -134,8 +134,8 @@ static int check_arch(const struct docker *docker, const json_t *image, struct e
 }
 
 /*
- * Docker makes a folder on the machine's disk for each, without a limit and writable, which nobody
- * who makes a container can prevent.
+ * Docker creates a folder on its host's disk for each VOLUME, writable and without a limit, which
+ * the creator of a container cannot prevent.
  */
 static int check_volumes(const struct docker *docker, const json_t *image, struct error *err)
 {
@@ -151,7 +151,7 @@ static int check_volumes(const struct docker *docker, const json_t *image, struc
                      docker->spec.image, path);
 }
 
-/* Boxes that are prewarmed wait as long as it takes, and so does who has one box. */
+/* Prewarmed boxes and one-box commands wait without limit. */
 void prepare_late(struct host_box *box)
 {
     struct docker *docker = host_backend(box->host);
@@ -197,7 +197,7 @@ static void on_image(void *ctx, const struct api_reply *reply)
         volume_start(docker);
 }
 
-/* The slashes of a name stay what they are: Docker's own routes have them in it. */
+/* The slashes of a name are not escaped: Docker's routes contain them. */
 static int append_name(struct buf *path, const char *name)
 {
     for (;;) {
@@ -232,7 +232,7 @@ static void ask_image(struct docker *docker)
 
 /* ---- Docker ---- */
 
-/* A name that is too long is nobody's: what it stands for is asked like any other's. */
+/* A name that is too long is treated as unknown: its limits are checked like any other's. */
 static void note_runtime(struct docker *docker, const char *usual)
 {
     const char *wanted = docker->spec.runtime;
@@ -296,7 +296,7 @@ static void on_version(void *ctx, const struct api_reply *reply)
     if (docker_wants_tls(reply->status, reply->raw))
         docker_unavailable(docker->spec.host, -EPROTOTYPE, DOCKER_WANTS_TLS, &err);
     else if (reply->status >= 300)
-        docker_unavailable(docker->spec.host, -EPROTO, "what answers is not Docker", &err);
+        docker_unavailable(docker->spec.host, -EPROTO, "the server is not Docker", &err);
     if (err.num == 0)
         api_negotiate(&docker->api, reply->json, &err);
     if (err.num < 0) {
@@ -349,7 +349,8 @@ void prepare_gone(struct docker *docker)
     uint64_t stayed_ms = (clock_now_ns() - docker->prepare.reached_ns) / 1000000;
 
     prepare_again(docker);
-    if (stayed_ms > DOCKER_LOOK_MAX_MS) /* one that only comes and goes is not asked all the time */
+    if (stayed_ms >
+        DOCKER_LOOK_MAX_MS) /* a Docker that restarts repeatedly is not asked all the time */
         docker->prepare.look_pause_ms = 0;
     look_later(docker);
 }
@@ -360,7 +361,7 @@ void prepare_leave(struct docker *docker)
 
     if (docker->prepare.stage != PREPARE_RUNS || is_needed)
         return;
-    prepare_stop(docker); /* Docker ends a pull that nobody listens to */
+    prepare_stop(docker); /* Docker ends a pull whose client has left */
     docker->prepare.stage = PREPARE_NOT;
 }
 

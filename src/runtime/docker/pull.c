@@ -1,10 +1,9 @@
 /*
- * pull.c - an image that is not there comes from its registry, and whoever waits hears how far it
- * is; see docker_private.h.
+ * pull.c - pulls a missing image from its registry, and reports the progress; see docker_private.h.
  *
- * Docker does it, and tells layer by layer: how many bytes one has is known only once it comes. One
- * pull is for all boxes that wait. In a daemon a box waits for it no longer than a client would
- * (DOCKER_PULL_WAIT), and is refused with `busy` then; the pull goes on.
+ * Docker pulls it, and reports layer by layer: the size of a layer is known only when its download
+ * begins. One pull serves all waiting boxes. In a daemon a box waits for it no longer than a client
+ * would (DOCKER_PULL_WAIT), and is then refused with `busy`; the pull goes on.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 
 #define MEGABYTE 1000000 /* as Docker counts them */
 
-/* ---- how far it is ---- */
+/* ---- progress ---- */
 
 static struct pull_layer *layer_of(struct pull *pull, const char *id)
 {
@@ -44,7 +43,7 @@ static uint64_t number_of(const json_t *line, const char *name)
     return number > 0 ? MIN((uint64_t)number, (uint64_t)LIMIT_DOCKER_LAYER) : 0;
 }
 
-/* A layer has bytes while it is downloaded; extracting counts the same ones once more. */
+/* A layer has bytes while it is downloaded; extracting counts the same bytes again. */
 static void note_layer(struct pull_layer *layer, const char *status, const json_t *line)
 {
     if (str_equal(status, "Downloading")) {
@@ -121,7 +120,7 @@ static void on_line(void *ctx, const json_t *line)
     pull_note(&docker->pull, line);
 }
 
-/* Lines come by the hundred, or none for a while: how far it is is told by the clock. */
+/* Lines come by the hundred, or none for a while: progress is reported by a timer. */
 static void on_tick(void *ctx)
 {
     struct docker *docker = ctx;
@@ -170,7 +169,9 @@ static void on_pulled(void *ctx, const struct api_reply *reply)
         prepare_pulled(docker);
 }
 
-/* "name", "name:tag", "host:port/name:tag", "name@sha256:..."; without a tag Docker has them all.
+/*
+ * "name", "name:tag", "host:port/name:tag", "name@sha256:..."; without a tag Docker would pull all
+ * tags.
  */
 int pull_start(struct docker *docker)
 {

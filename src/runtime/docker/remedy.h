@@ -1,6 +1,6 @@
 /*
  * remedy.h - what to do about a Docker that cannot be reached as configured. For the provider host
- * and for the commands that speak to Docker themselves. Pure.
+ * and for commands that call Docker themselves. Pure.
  *
  * Runs in: hosts, commands
  */
@@ -15,7 +15,7 @@
 
 /* A sentence for the TLS numbers of http/client.h, without its full stop; NULL for any other. */
 const char *docker_tls_remedy(int num);
-/* Is this how a server that speaks TLS refuses who does not? Its number is -EPROTOTYPE then. */
+/* Whether this is the reply of a TLS server to a plain request. Its errno is -EPROTOTYPE then. */
 bool docker_wants_tls(unsigned status, const struct buf *reply);
 
 #endif

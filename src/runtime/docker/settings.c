@@ -1,4 +1,4 @@
-/* settings.c - DOCKER_* in a configuration: checked, compared and explained; see settings.h. */
+/* settings.c - checks, compares and explains the DOCKER_* settings; see settings.h. */
 #include "runtime/docker/settings.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define UNIX "unix://"
 
-/* Both keys become the one that wins: see settings.h. */
+/* Both keys get the value of the one that wins: see settings.h. */
 static int settle(struct config *config, enum config_key docker, enum config_key general,
                   struct error *err)
 {
@@ -24,8 +24,10 @@ static int settle(struct config *config, enum config_key docker, enum config_key
                       : config_copy(config, docker, general, err);
 }
 
-/* Who asks for TLS does not get plain HTTP. Docker's own client has a folder of its user's for it,
- * and a daemon has no user. */
+/*
+ * A configuration with TLS never gets plain HTTP. Docker's own client has a default folder in the
+ * user's home, which a daemon does not have.
+ */
 static int check_tls(const struct config *config, struct error *err)
 {
     const char *host = config->docker.host, *cert = config->docker.cert_path;
@@ -57,7 +59,7 @@ int docker_settings_check(struct config *config, struct error *err)
         is_known = is_known && (unsigned char)*c > ' ' && *c != 0x7f;
     if (!is_known)
         return config_unusable(config, KEY_DOCKER_HOST, err);
-    if (cert && cert[0] != '/') /* the daemon is in no particular folder */
+    if (cert && cert[0] != '/') /* the daemon's working directory is arbitrary */
         return config_unusable(config, KEY_DOCKER_CERT_PATH, err);
     r = check_tls(config, err);
     if (r < 0)

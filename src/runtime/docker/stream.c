@@ -1,6 +1,6 @@
 /*
- * stream.c - the attached stream of a container as bytes of frames: Docker's packets taken off, and
- * what its warden writes for people told to the log.
+ * stream.c - the attached stream of a container as bytes of frames: unpacks Docker's packets, and
+ * logs the warden's standard error.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,10 @@
 #include "http/stream.h"
 #include "runtime/docker/docker_private.h"
 
-/* Standard error is the warden's, for people; whoever wrote it, it is one line of the log. */
+/*
+ * Standard error comes from the warden, but any process may have written it; it becomes one line of
+ * the log.
+ */
 static void tell_words(const uint8_t *data, size_t length)
 {
     char words[201], text[201];
@@ -22,7 +25,7 @@ static void tell_words(const uint8_t *data, size_t length)
     log_debug("a container's warden says: %s", text);
 }
 
-/* In place: what is left is shorter. Returns its length, or -EPROTO. */
+/* In place: the result is shorter. Returns its length, or -EPROTO. */
 static ssize_t unpack(struct packets *packets, uint8_t *data, size_t length)
 {
     size_t at = 0, kept = 0;

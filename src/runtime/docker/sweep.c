@@ -1,6 +1,6 @@
 /*
- * sweep.c - what is left of others, and of us: containers that carry our state folder's label and
- * nobody's living box are removed, nothing else ever is. And Docker's events: memory that ran out.
+ * sweep.c - removes leftovers: only containers that carry this state folder's label and belong to
+ * no living box. Also reads Docker's events: out-of-memory kills.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,12 +8,13 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "runtime/docker/docker_private.h"
 
 #define RETRY_MS 500
-#define OLD_S 300 /* a container that was never started in this time never will be */
+#define OLD_S 300 /* a container that was not started in this time never will be */
 
 /* ---- leftovers ---- */
 
@@ -23,12 +24,7 @@ static void leftover_free(struct leftover *leftover)
 {
     struct docker *docker = leftover->docker;
 
-    for (struct leftover **at = &docker->leftovers; *at; at = &(*at)->next) {
-        if (*at == leftover) {
-            *at = leftover->next;
-            break;
-        }
-    }
+    LIST_UNLINK(docker->leftovers, leftover);
     api_cancel(leftover->call);
     free(leftover);
 }
@@ -57,7 +53,8 @@ static void on_dug(void *ctx, const struct api_reply *reply)
     struct docker *docker = leftover->docker;
 
     leftover->call = NULL;
-    /* Nobody answers and we are leaving: Docker itself removes it (AutoRemove) when it is back. */
+    /* Docker does not answer and this process stops: Docker itself removes it (AutoRemove) when
+     * it is back. */
     if (reply->err.num < 0 && reply->status != 404 &&
         (reply->status || !host_is_leaving(docker->host))) {
         later(docker);
@@ -98,8 +95,8 @@ void leftover_add(struct docker *docker, const char *name)
 /* ---- the sweep ---- */
 
 /*
- * "/name" of the list is "name" of ours. The helper that fills the volume is none of them: it is
- * made behind the sweep, so one that is found here is a dead provider host's.
+ * "/name" of the list is "name" here. The helper that fills the volume is not excluded: it is made
+ * after the sweep, so one that is found here belongs to a dead provider host.
  */
 static bool is_living(struct docker *docker, const json_t *container)
 {
@@ -159,7 +156,7 @@ static void on_listed(void *ctx, const struct api_reply *reply)
 
 static void drop_next(struct docker *docker);
 
-/* One that a container has is refused by Docker, and stays. */
+/* Docker refuses to remove a volume that a container uses; it stays. */
 static void on_volume_gone(void *ctx, const struct api_reply *reply)
 {
     struct docker *docker = ctx;
@@ -180,10 +177,12 @@ static void drop_next(struct docker *docker)
         return;
     str_format(path, sizeof(path), "/volumes/%s", docker->stale.names[--docker->stale.count]);
     if (api_start(&docker->api, &request, on_volume_gone, docker, &docker->stale.call) < 0)
-        docker->stale.count = 0; /* the next provider host does */
+        docker->stale.count = 0; /* the next provider host removes them */
 }
 
-/* Ours by its label, and not the one that this provider host fills; its name goes into a path. */
+/*
+ * Has Bailey's label, and is not the volume of this provider host; its name becomes part of a path.
+ */
 static bool is_stale(const struct docker *docker, const json_t *volume)
 {
     const char *name = json_text(json_object_get(volume, "Name"));
@@ -230,7 +229,7 @@ static void on_events_end(void *ctx, const struct api_reply *reply)
 
     (void)reply;
     docker->events_call = NULL;
-    prepare_gone(docker); /* Docker went, or is going */
+    prepare_gone(docker); /* Docker stopped, or is stopping */
 }
 
 static int ask_filtered(struct docker *docker, struct api_request *request, const char *path,

@@ -1,11 +1,12 @@
 /*
- * volume.c - the volume that every container has at /bailey: the program that is its warden, and
- * the drivers of kernels and of a zygote, with a link to what the image has of a template. Named by
- * the hash of its contents, filled once, never changed.
+ * volume.c - the volume that every container has at /bailey: the warden's program, and the drivers
+ * of kernels and of a zygote, with a link to the image's template. Named by the hash of its
+ * contents, filled once, never changed.
  *
- * It is filled through a helper: a container with the volume writable that is never started, into
- * which an archive is put. Its name is the volume's too, and Docker has a name once: who has the
- * helper is the only one who fills. The last file of the archive says that all of it is there.
+ * It is filled through a helper: a container with the volume mounted writable that is never
+ * started, into which an archive is put. Its name is derived from the volume's, and Docker allows a
+ * name once: only the process that created the helper fills the volume. The last file of the
+ * archive marks it as complete.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,14 +16,15 @@
 #include "base/cleanup.h"
 #include "base/sha256.h"
 #include "base/str.h"
+#include "base/tar.h"
 #include "boxes/boxes.h"
 #include "runtime/docker/docker_private.h"
 
 #define MARK "whole"
 #define TEMPLATE "template"
-#define TEMPLATE_AT "/usr/share/bailey" /* in an image that has one: image/template.c */
+#define TEMPLATE_AT "/usr/share/bailey" /* in an image with a template: image/template.c */
 #define WAIT_MS 100
-#define STALE_TRIES 100 /* a helper that is there this long is a dead provider host's */
+#define STALE_TRIES 100 /* a helper that exists this long belongs to a dead provider host */
 #define TRIES_MAX 300
 
 static void make_helper(void *ctx);
@@ -125,7 +127,7 @@ static void fail_memory(struct docker *docker)
 {
     struct error err = {0};
 
-    error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    error_memory(&err);
     prepare_failed(docker, &err);
 }
 
@@ -198,8 +200,10 @@ static void fill(struct docker *docker)
         ask(docker, &request, on_filled);
 }
 
-/* The file is a tar of one. With --userns-remap its owner is an id of Docker's machine, and one
- * that does not fit into tar's old numbers has a header of its own before it. */
+/*
+ * The file comes as a tar with one entry. With --userns-remap its owner is an id of Docker's
+ * machine, and an id that does not fit into tar's old numbers has an extra header before it.
+ */
 static bool is_marked(const struct docker *docker, const struct buf *tar)
 {
     size_t length;
@@ -251,7 +255,7 @@ static void on_helper(void *ctx, const struct api_reply *reply)
         docker->volume.was_stale = true;
         drop_helper(docker);
     } else {
-        later(docker); /* another provider host fills it just now */
+        later(docker); /* another provider host is filling it now */
     }
 }
 

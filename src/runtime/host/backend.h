@@ -1,11 +1,12 @@
 /*
- * backend.h - what a provider is inside of bailey-engine, the program with the HTTP client: one row
- * for each provider with PROVIDER_HOSTED, of the same name as its row in runtime/registry.c. They
- * are apart because `bailey` itself has rows, and must not need the libraries of these.
+ * backend.h - the interface of a backend inside bailey-engine, the program with the HTTP client:
+ * one row for each provider with PROVIDER_HOSTED, of the same name as its row in
+ * runtime/registry.c. The two tables are separate because `bailey` itself has the provider rows,
+ * and must not link the libraries of backends.
  *
- * A backend is the part of a provider host that knows how boxes are really made. Its operations
- * begin something and return; what came of it is told by the host_box_*() functions that each of
- * them names, from the reactor or at once. host_box.h has the box that both see.
+ * A backend is the part of a provider host that really makes boxes. Its operations begin something
+ * and return; the outcome is reported by the host_box_*() functions that each of them names, from
+ * the reactor or at once. host_box.h has the box that both see.
  *
  * Runs in: hosts, commands
  */
@@ -24,56 +25,59 @@ struct host_box;
 struct host_spec;
 
 struct backend_ops {
-    size_t box_size; /* of its own box, which begins with a struct host_box */
+    size_t box_size; /* size of its own box struct, which begins with a struct host_box */
 
-    /* The settings of a daemon's host that are this provider's: pool_size, wait_ms. May be NULL. */
+    /* Sets the provider's own values for a daemon's host: pool_size, wait_ms. May be NULL. */
     void (*fill)(const struct config *config, struct host_spec *spec);
-    /* Its own state, host_backend(); and its end. Boxes are freed before. */
+    /* Opens its own state, host_backend(); and frees it. Boxes are freed before. */
     int (*open)(struct host *host, const struct config *config, void **ret, struct error *err);
     void (*close)(struct host *host);
 
-    /* The host is there: removes what an earlier one left behind. May be NULL. */
+    /* The host has started: removes what an earlier one left behind. May be NULL. */
     void (*sweep)(struct host *host);
-    /* Is the provider there, with all that a box needs? host_box_begin() or host_box_refuse()
-     * follows; meanwhile box->is_waiting. */
+    /* Checks that the provider and everything a box needs are available. host_box_begin() or
+     * host_box_refuse() follows; meanwhile box->is_waiting. */
     void (*prepare)(struct host_box *box);
-    /* What was prepared may not be there any more: the next prepare() looks again. May be NULL. */
+    /* Something that was prepared may be gone: the next prepare() checks again. May be NULL. */
     void (*again)(struct host *host);
-    /* A box waited as long as host_spec.wait_ms says: refuses it, or sets its timer anew. */
+    /* A box waited for host_spec.wait_ms: refuses it, or sets its timer again. */
     void (*late)(struct host_box *box);
-    /* Is something prepared now that may take very long? A new broker does not wait for it. */
+    /* Whether a preparation is under way that may take very long. A new broker does not wait for
+     * it. */
     bool (*is_slow)(const struct host *host);
 
-    /* Makes it, not started: host_box_created(). box->is_there says that something may be left. */
+    /* Creates it without starting: host_box_created(). Sets box->is_there if something may have
+     * to be removed. */
     void (*create)(struct host_box *box);
     /* Opens the stream of frames: host_box_attached() with pump_stream_ops. */
     void (*attach)(struct host_box *box);
     void (*start)(struct host_box *box); /* host_box_started() */
-    /* Looks what holds it, into box->seen: host_box_inspected(). The warden may be faster. */
+    /* Reads which limits and layers are active into box->seen: host_box_inspected(). The warden
+     * may be faster. */
     void (*inspect)(struct host_box *box);
-    /* Any of these that went wrong: host_box_fail(), which ends in remove(). */
+    /* If any of these fails: host_box_fail(), which ends in remove(). */
 
-    /* By force, whatever it does: host_box_removed() with 0, -EAGAIN (not yet), -ECONNREFUSED (the
-     * provider is not there) or another errno. Negative: it could not be begun, is asked again. */
+    /* Removes it by force: host_box_removed() with 0, -EAGAIN (not yet), -ECONNREFUSED (the
+     * provider is gone) or another errno. Negative: it could not be begun, and is called again. */
     int (*remove)(struct host_box *box);
-    void (*cancel)(struct host_box *box); /* what was begun for it is not told any more */
-    /* It could not be removed, and is forgotten: removes it later if ever. */
+    void (*cancel)(struct host_box *box); /* no outcome of its operations is reported any more */
+    /* It could not be removed, and the host forgets it: removes it later if possible. */
     void (*leave_behind)(struct host_box *box);
-    void (*free_box)(struct host_box *box); /* what is the backend's in it. May be NULL */
+    void (*free_box)(struct host_box *box); /* frees the backend's part of it. May be NULL */
 
-    /* Numbers of what it used into the box, at once; false: they cannot be had so. */
+    /* Reads its usage into the box, at once; false: not possible. */
     bool (*usage)(struct host_box *box);
-    void (*measure)(struct host_box *box); /* the same, later and cheap enough. May be NULL */
-    bool tells_oom; /* host_box_oom() comes a little behind the end of what memory killed */
+    void (*measure)(struct host_box *box); /* the same, later and at low cost. May be NULL */
+    bool tells_oom; /* host_box_oom() comes shortly after the end of a program that memory killed */
 
-    /* It did not answer in time while the stream was opened. */
+    /* The error for a stream that was not opened in time. */
     void (*timed_out)(const struct host *host, struct error *err);
-    /* A sentence for a box whose isolation is too little; empty: none. May be NULL. */
+    /* A sentence for a box with too little isolation; empty: none. May be NULL. */
     void (*hint)(const struct host *host, char *text, size_t size);
 
-    /* The host leaves: what nobody waits for, or takes long, is ended. */
+    /* The host stops: ends operations that no caller waits for or that take long. */
     void (*leave)(struct host *host);
-    bool (*is_busy)(const struct host *host); /* it has something to finish besides boxes */
+    bool (*is_busy)(const struct host *host); /* it has something to finish other than boxes */
 };
 
 struct backend_row {
@@ -83,9 +87,9 @@ struct backend_row {
     json_t *(*doctor)(const struct config *config);
 };
 
-const struct backend_row *backend_find(const char *name); /* NULL: none of that name */
+const struct backend_row *backend_find(const char *name); /* NULL: no such name */
 
-/* Rows that a build option adds (more_backends.c); NULL behind the last. */
+/* Rows that a build option adds (more_backends.c); NULL after the last. */
 extern const struct backend_row *const backend_rows_more[];
 
 #endif

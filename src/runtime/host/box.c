@@ -1,10 +1,10 @@
 /*
- * box.c - one box of a provider host on its way: prepared, created, attached, started, heard,
- * looked at, given.
+ * box.c - brings up one box of a provider host: prepare, create, attach, start, READY, inspect,
+ * give.
  *
- * Each step is an operation of the backend and begins when the one before was answered; only the
- * look at it (inspect) goes on while its warden is waited for. Whatever goes wrong ends in
- * host_box_fail(), and the box is removed before the broker is told.
+ * Each step is an operation of the backend and begins when the previous one was answered; only
+ * inspect runs while the warden is waited for. Every error ends in host_box_fail(), and the box is
+ * removed before the broker is told.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,15 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/isolation.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "boxes/boxes.h"
 #include "runtime/host/host_private.h"
 #include "sandbox/sandbox.h"
 
-#define SEEN_NS UINT64_C(200000000)   /* while it talks, what it used is looked at so often */
-#define ASKED_NS UINT64_C(2000000000) /* the same where the provider has to be asked */
+#define SEEN_NS UINT64_C(200000000)   /* interval of measuring its usage while it sends output */
+#define ASKED_NS UINT64_C(2000000000) /* the same if the provider has to be asked */
 
 static void refuse_make(struct host *host, uint32_t serial, const struct error *err)
 {
@@ -36,10 +37,10 @@ static void refuse_make(struct host *host, uint32_t serial, const struct error *
 
 static int out_of_memory(struct error *err)
 {
-    return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return error_memory(err);
 }
 
-/* Whoever waits for it hears that there is none. It is not in any list but the provider host's. */
+/* Reports the refusal to the broker. The box is in no list but the host's own. */
 void host_box_refuse(struct host_box *box, const struct error *err)
 {
     if (box->is_prewarmed)
@@ -53,12 +54,7 @@ void host_box_free(struct host_box *box)
 {
     struct host *host = box->host;
 
-    for (struct host_box **at = &host->boxes; *at; at = &(*at)->next) {
-        if (*at == box) {
-            *at = box->next;
-            break;
-        }
-    }
+    LIST_UNLINK(host->boxes, box);
     host_pump_stop(&box->pump);
     host->ops->cancel(box);
     if (host->ops->free_box)
@@ -89,7 +85,7 @@ struct host_box *host_box_find_name(struct host *host, const char *name)
     return box;
 }
 
-/* ---- its channel ---- */
+/* ---- the box's channel ---- */
 
 static int open_channel(struct host_box *box)
 {
@@ -119,7 +115,7 @@ static void tell(struct host_box *box, uint32_t serial)
     host->ops->usage(box);
     box->cpu_before_us = box->cpu_us;
     if (box->generation != host->generation) {
-        box->is_told = true; /* in the inventory of the next one */
+        box->is_told = true; /* it is in the next broker's inventory */
         host_check_greeting(host);
         return;
     }
@@ -131,20 +127,20 @@ static void tell(struct host_box *box, uint32_t serial)
     }
     box->is_told = true;
     message.box.serial = serial;
-    if (box->asked_ns) /* else it stood already */
-        log_debug("%s: box %u stands after %llu ms", host->row->name, (unsigned)box->facts.number,
+    if (box->asked_ns) /* else it was prewarmed */
+        log_debug("%s: box %u is ready after %llu ms", host->row->name, (unsigned)box->facts.number,
                   (unsigned long long)((clock_now_ns() - box->asked_ns) / 1000000));
     control_send(host, &message, fd);
-    box->facts.kernel = 0; /* from now on the warden knows what lives */
+    box->facts.kernel = 0; /* from now on the warden lists its kernels */
     box->facts.warden_owns_kernel = false;
 }
 
-/* ---- it stands ---- */
+/* ---- the box is ready ---- */
 
 /*
- * What the provider did, and what the warden sees of it. Where it looked and it is not so (EXDEV: a
- * runtime below has another idea of it) the provider's word is not repeated; it says so before any
- * guest runs.
+ * What the provider configured and the warden confirms. Where the warden checked and found it
+ * missing (EXDEV: a runtime below the provider behaves differently) the provider's claim is
+ * dropped; the warden reports before any guest runs.
  */
 static uint32_t layers_held(const struct host_box *box)
 {
@@ -162,8 +158,8 @@ static void note_facts(struct host_box *box)
     const struct launcher_make *make = &box->make;
     uint32_t layers = layers_held(box);
 
-    /* The provider tells how it was configured, the warden which ids its box has: one without the
-     * other is no user namespace of the box's. */
+    /* The provider reports its configuration, the warden the ids of its box: only both together
+     * prove a user namespace of the box's own. */
     if (!(box->seen.layers & box->ready.layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS)))
         layers &= ~ISOLATION_LAYER_BIT(ISOLATION_LAYER_USERNS);
     box->facts.memory_bytes = make->memory_bytes;
@@ -248,7 +244,7 @@ static int on_early(void *ctx, const struct frame *frame)
         r = host_kernel_frame(box, frame);
         if (r > 0) {
             box->stage = BOX_IDLE;
-            host_pool_fill(box->host); /* only so many are made at once */
+            host_pool_fill(box->host); /* the number of boxes being made is limited */
         }
         return r;
     }
@@ -271,7 +267,7 @@ void host_box_inspected(struct host_box *box)
     check_stands(box);
 }
 
-/* Its one timer: until it stands for who is late, at its end for removing it. */
+/* Its one timer: during bring-up the deadline, at the end the next attempt to remove it. */
 static void on_time(void *ctx)
 {
     struct host_box *box = ctx;
@@ -299,8 +295,8 @@ static void on_pump_ended(void *ctx, int num)
 }
 
 /*
- * What it used so far: a box that goes by itself takes its numbers with it. Where they cannot be
- * seen the provider has to be asked, which a short run is not worth.
+ * Measures its usage: a box that ends by itself loses its counters. Where they cannot be read
+ * directly the provider has to be asked, which is not worth it for a short run.
  */
 static void on_passed(void *ctx, const struct frame *frame)
 {
@@ -364,7 +360,7 @@ void host_box_begin(struct host_box *box)
     box->host->ops->create(box);
 }
 
-/* Until its provider is there, or it has waited long enough. */
+/* Waits for the provider, up to the limit. */
 static void prepare(struct host_box *box)
 {
     box->is_waiting = true;
@@ -388,7 +384,7 @@ void host_box_again(struct host_box *box)
     prepare(box);
 }
 
-/* ---- asked for ---- */
+/* ---- requests ---- */
 
 static bool is_over(uint64_t asked, uint64_t allowed)
 {
@@ -409,7 +405,7 @@ int host_no_packages(const struct host *host, struct error *err)
     return error_set(err, -ENOTSUP, ERROR_BAD_INPUT, "%s", host->row->no_install);
 }
 
-/* The broker is not trusted with numbers either. */
+/* Limits from the broker are checked, too. */
 static int check_make(const struct host *host, const struct launcher_make *make, struct error *err)
 {
     const struct host_spec *spec = &host->spec;

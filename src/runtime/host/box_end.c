@@ -1,9 +1,9 @@
 /*
- * box_end.c - the end of a box: measured, removed, told.
+ * box_end.c - the end of a box: measures, removes and reports it.
  *
- * Asked to, failed or gone by itself, a box is removed by force. One that cannot be removed now
- * (its provider is gone) is left behind to the backend. The broker hears ENDED once nothing of it
- * is left, or nobody is there to ask.
+ * A box that was ended, failed or ended by itself is removed by force. A box that cannot be removed
+ * now (its provider is gone) is left to the backend's leave_behind(). The broker gets ENDED once
+ * everything is removed, or the provider is gone.
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 #define RETRY_MS 20
 #define RETRIES 500
 #define USAGES_MAX 64
-#define OOM_PATIENCE_MS 500 /* for the provider's word about a program that was killed */
+#define OOM_PATIENCE_MS 500 /* wait for the provider's report about a killed program */
 
-/* ---- what it used ---- */
+/* ---- usage ---- */
 
 uint64_t host_box_cpu_us(const struct host_box *box)
 {
@@ -40,9 +40,9 @@ static void tell_used(struct host_box *box)
         control_send(box->host, &message, -1);
 }
 
-/* ---- whether memory ran out ---- */
+/* ---- out of memory ---- */
 
-/* The group, where it can be seen, counts the same ones. */
+/* A control group that can be read counts the same kills. */
 void host_box_oom(struct host_box *box)
 {
     box->oom_events++;
@@ -51,7 +51,10 @@ void host_box_oom(struct host_box *box)
     tell_used(box);
 }
 
-/* The warden's word, and the guest may have killed it: that only decides how long is waited. */
+/*
+ * Reported by the warden, and the guest may have killed the program itself: it only decides how
+ * long to wait.
+ */
 void host_box_exited(struct host_box *box, const struct frame *frame)
 {
     struct message_exited exited;
@@ -68,7 +71,7 @@ static void on_no_oom(void *ctx)
     tell_used(box);
 }
 
-/* What was killed may have been by memory: some providers tell that a little later. */
+/* A killed program may have run out of memory: some providers report that a little later. */
 static bool waits_for_oom(struct host_box *box)
 {
     if (!box->was_killed || box->is_seen || !box->host->ops->tells_oom)
@@ -93,7 +96,8 @@ void host_box_usage(struct host *host, uint32_t number)
     box->usages_asked++;
     if (box->stage == BOX_GIVEN)
         box->host->ops->usage(box);
-    /* A broker that only asks has its answers at once: they are not kept for it without an end. */
+    /* A broker that sends many questions gets its answers at once: the number of delayed answers
+     * is limited. */
     if (box->stage != BOX_GIVEN || box->usages_asked > USAGES_MAX || !waits_for_oom(box))
         tell_used(box);
 }
@@ -106,7 +110,7 @@ void host_box_measure(struct host_box *box)
         ops->measure(box);
 }
 
-/* ---- told ---- */
+/* ---- reports to the broker ---- */
 
 static void gone(struct host_box *box)
 {
@@ -123,7 +127,7 @@ static void gone(struct host_box *box)
         if (box->is_told)
             control_ended(host, box);
         if (is_prewarmed && err.num < 0) {
-            log_warning("%s: a box made ahead: %s, continuing without it", host->row->name,
+            log_warning("%s: prewarming a box: %s, continuing without it", host->row->name,
                         err.text);
             host_pool_failed(host);
         }
@@ -138,7 +142,7 @@ static void gone(struct host_box *box)
     host_check_left(host);
 }
 
-/* ---- removed ---- */
+/* ---- removal ---- */
 
 void host_box_removed(struct host_box *box, int num)
 {
@@ -176,26 +180,27 @@ static void box_remove(struct host_box *box)
 
     box->stage = BOX_REMOVING;
     host_pump_halt(&box->pump);
-    /* Whether its provider is still there is not known yet, and whose box it is wants to know. */
+    /* Whether the provider is still running is not known yet, and the box's owner needs the
+     * reason. */
     if (box->was_asked || host->is_leaving || box->why != WHY_UNKNOWN)
         host_pump_farewell(&box->pump, box->why);
     host->ops->cancel(box);
-    host->reactor->ops->timer_set(box->timer, 0); /* never from inside of a callback */
+    host->reactor->ops->timer_set(box->timer, 0); /* never inside a callback */
 }
 
 void host_box_end(struct host_box *box)
 {
     switch (box->stage) {
     case BOX_CREATING:
-        if (!box->is_there) /* it waits for its provider to be there */
+        if (!box->is_there) /* it still waits for its provider */
             box->is_waiting = false;
         if (!box->is_there || !box->is_creating)
             box_remove(box);
-        return; /* else what was asked for comes first */
+        return; /* else pending questions are answered first */
     case BOX_REMOVING:
         return;
     case BOX_GIVEN:
-        box->host->ops->usage(box); /* what has to be asked for would take too long */
+        box->host->ops->usage(box); /* asking the provider would take too long */
         box_remove(box);
         return;
     default:
@@ -209,7 +214,7 @@ void host_box_fail(struct host_box *box, const struct error *err)
         box->failed = *err;
     if (err->code == ERROR_PROVIDER_UNAVAILABLE && box->host->ops->again)
         box->host->ops->again(box->host);
-    if (box->stage == BOX_GIVEN) /* nobody could be told */
+    if (box->stage == BOX_GIVEN) /* there is no broker to tell */
         box->stage = BOX_IDLE;
     if (box->stage < BOX_REMOVING)
         box_remove(box);
@@ -221,7 +226,7 @@ void host_box_lost(struct host_box *box, int num)
 
     if (box->stage >= BOX_REMOVING)
         return;
-    box->host->ops->usage(box); /* it may still be there */
+    box->host->ops->usage(box); /* the control group may still exist */
     if (num == -EPROTO)
         box->why = WHY_NONSENSE;
     if (box->stage == BOX_GIVEN || box->stage == BOX_IDLE) {
@@ -230,10 +235,10 @@ void host_box_lost(struct host_box *box, int num)
     }
     if (num == -EPROTO)
         error_set(&err, -EPROTO, ERROR_BOX_LOST,
-                  "what answers in the box is no warden of this version");
+                  "the process in the box is not a warden of this version");
     else
         error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box ended while it was made");
-    /* Its start may have failed, and the provider is about to say why. */
+    /* Its start may have failed, and the provider is about to report why. */
     if (box->stage == BOX_STARTING && num == 0)
         return;
     host_box_fail(box, &err);

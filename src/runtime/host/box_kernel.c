@@ -1,12 +1,12 @@
 /*
- * box_kernel.c - Python in a prewarmed box: started before anybody has the box.
+ * box_kernel.c - starts Python in a prewarmed box, before the box is given.
  *
- * The provider host is the warden's first host here. It asks for a zygote, where the box has room
- * for one, and says what the broker says for a kernel that it starts (EXEC with EXEC_KERNEL and
- * EXEC_FORK): the warden has it wait for the zygote, and starts it anew when there is none. The
- * provider host hears STARTED and nothing else: output is that of cells, and who names cells is the
- * broker. An image without Python has boxes without a kernel. One that dies before anybody has the
- * box takes the box with it.
+ * The provider host acts as the warden's first host here. It asks for a zygote, if the box has
+ * enough memory for one, and sends what the broker sends for a kernel (EXEC with EXEC_KERNEL and
+ * EXEC_FORK): the warden lets it wait for the zygote, and starts a new interpreter if there is
+ * none. The provider host gets STARTED and nothing else: all output belongs to cells, and only the
+ * broker sends cells. If the image has no Python its boxes have no kernel. If a kernel dies before
+ * the box is given the box is ended too.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static int send_exec(struct host_box *box, enum frame_type type, uint32_t id,
     return r < 0 ? r : host_pump_send(&box->pump, type, id, payload, (size_t)length);
 }
 
-/* As many threads as the box has processors; none has more than its machine has. */
+/* As many threads as the box has processors, and not more than the host has. */
 static unsigned thread_count(const struct host_box *box)
 {
     unsigned count = (box->make.cpu_millis + 999) / 1000;
@@ -54,15 +54,15 @@ static int start_zygote(struct host_box *box)
     for (size_t i = 0; i < ARRAY_SIZE(names) && threads > 0 && r == 0; i++, exec.envc++)
         r = buf_printf(&args, "%s=%u%c", names[i], threads, 0);
     if (r == 0)
-        r = buf_append(&args, "", 1); /* no folder of its own */
+        r = buf_append(&args, "", 1); /* no working folder of its own */
     exec.args_length = (uint32_t)args.length;
     return r < 0 ? r : send_exec(box, FRAME_ZYGOTE, 0, &exec, args.data);
 }
 
 int host_kernel_start(struct host_box *box)
 {
-    /* argv (it loads ahead what cells load late), no environment, and no folder of its own: each
-     * with its NUL. */
+    /* argv (it preloads what cells load lazily), no environment, no working folder: each with
+     * its NUL. */
     static const char args[] = PROGRAM "\0" DRIVER "\0/workspace\0ahead\0";
     struct message_exec exec = {
         .flags = EXEC_KERNEL | EXEC_FORK, .argc = 4, .args_length = sizeof(args)};
@@ -83,7 +83,7 @@ int host_kernel_frame(struct host_box *box, const struct frame *frame)
         box->facts.warden_owns_kernel = true;
         return 1;
     case FRAME_NOEXEC:
-        log_debug("%s: boxes have no " PROGRAM ", continuing without kernels made ahead",
+        log_debug("%s: boxes have no " PROGRAM ", continuing without prewarmed kernels",
                   box->host->row->name);
         box->host->spec.has_kernels = false;
         return 1;

@@ -1,9 +1,10 @@
 /*
- * control.c - the broker as the provider host hears it: launcher/protocol.h, as the launcher does.
+ * control.c - the broker's control channel in a provider host: launcher/protocol.h, with the
+ * launcher's semantics.
  *
- * The broker talks to clients, so it may be anybody's by now. One that says anything but numbers is
- * not heard any more; its boxes stay for the next. While answers wait for it to read, nothing more
- * is read from it.
+ * The broker talks to clients and may have been taken over. A broker that sends an invalid message
+ * is disconnected; its boxes stay for the next one. While answers wait to be read by the broker,
+ * nothing more is read from it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 
 #define MESSAGES_PER_TURN 16
 
-struct note { /* a message that could not be sent yet */
+struct note { /* a message that was not sent yet */
     struct note *next;
     struct launcher_message message;
     int fd;
@@ -72,7 +73,7 @@ static void flush(struct host *host)
         if (r == 0)
             break;
         if (r < 0) {
-            control_drop(host); /* the next one comes through the rendezvous socket */
+            control_drop(host); /* the next broker connects through the rendezvous socket */
             return;
         }
         control->notes = note->next;
@@ -90,7 +91,8 @@ void control_send(struct host *host, const struct launcher_message *message, int
 
     if (!note) {
         fd_closep(&fd);
-        control_drop(host); /* it cannot be answered: the next one finds all in the inventory */
+        control_drop(
+            host); /* it cannot be answered: the next broker gets everything in the inventory */
         return;
     }
     *note = (struct note){.message = *message, .fd = fd};
@@ -110,7 +112,7 @@ void control_ended(struct host *host, const struct host_box *box)
                                                  .why = box->why,
                                                  .counted = box->counted}};
 
-    /* One that has not asked yet learns it from the inventory. */
+    /* A broker that has not said HELLO yet gets it in the inventory. */
     if (host->control.has_said_hello && !host->control.greets_later)
         control_send(host, &message, -1);
 }
@@ -131,14 +133,14 @@ static void show_boxes(struct host *host)
                         host->row->name, (unsigned)box->facts.number);
             continue;
         }
-        message.box.kernel = 0; /* the warden knows what lives */
+        message.box.kernel = 0; /* the warden lists its kernels */
         message.box.warden_owns_kernel = false;
         box->is_told = true;
         control_send(host, &message, fd);
     }
 }
 
-/* Each box is shown once: what an earlier broker asked for has to stand, or to have failed. */
+/* Each box is listed once: requests of an earlier broker must be ready or failed first. */
 static bool makes_for_others(const struct host *host)
 {
     for (const struct host_box *box = host->boxes; box; box = box->next) {
@@ -159,7 +161,7 @@ void host_check_greeting(struct host *host)
     control_send(host, &welcome, -1);
 }
 
-/* ---- what it says ---- */
+/* ---- messages of the broker ---- */
 
 static void end_box(struct host *host, uint32_t number)
 {
@@ -203,7 +205,10 @@ static void tell_state(struct host *host)
     control_send(host, &message, -1);
 }
 
-/* An upgrade left us behind. Nobody can be told of our boxes any more: they end, and so do we. */
+/*
+ * The installed version was upgraded. No broker can use these boxes any more: they end, and so does
+ * this process.
+ */
 static void be_outdated(struct host *host, uint32_t version)
 {
     log_warning(
@@ -229,7 +234,7 @@ static bool answer_hello(struct host *host, const struct launcher_message *messa
     return true;
 }
 
-/* False: that was nothing a broker says. */
+/* False: not a message of a broker. */
 static bool answer(struct host *host, const struct launcher_message *message)
 {
     if (message->type == LAUNCHER_HELLO)
@@ -268,7 +273,7 @@ static bool answer(struct host *host, const struct launcher_message *message)
     case LAUNCHER_DEFAULT:
     case LAUNCHER_FORGET:
     case LAUNCHER_SETTINGS:
-        return true; /* of layers and zygotes there are none here */
+        return true; /* a provider host has no layers and zygotes */
     default:
         return false;
     }
@@ -297,8 +302,7 @@ static void on_control(void *ctx, short events)
         if (r < 0 || !answer(host, &message)) {
             if (r != -EPIPE)
                 log_warning(
-                    "the broker sends what is no message to the provider host, not hearing it "
-                    "any more");
+                    "the broker sent an invalid message to the provider host, disconnecting it");
             control_drop(host);
             return;
         }
@@ -307,8 +311,7 @@ static void on_control(void *ctx, short events)
     }
 }
 
-/* What an earlier broker's clients waited for is not waited for by the next one: it may take long.
- */
+/* The next broker does not wait for slow requests of an earlier broker's clients. */
 static void drop_slow(struct host *host)
 {
     for (struct host_box *box = host->boxes, *next; box; box = next) {

@@ -1,6 +1,4 @@
-/* host.c - a provider host as a whole: its rendezvous socket, its beginning and its end; see
- * host.h.
- */
+/* host.c - a provider host: its rendezvous socket, start and end; see host.h. */
 #include "runtime/host/host.h"
 
 #include <errno.h>
@@ -19,7 +17,7 @@
 #include "runtime/host/host_private.h"
 #include "sys/packet.h"
 
-/* ---- leaving ---- */
+/* ---- stopping ---- */
 
 static void leave_now(struct host *host)
 {
@@ -39,9 +37,9 @@ static void on_patience_over(void *ctx)
 {
     struct host *host = ctx;
 
-    log_warning(
-        "%s: boxes could not be removed in time, continuing without it: the next engine does",
-        host->row->name);
+    log_warning("%s: boxes could not be removed in time, continuing without it: the next engine "
+                "removes them",
+                host->row->name);
     leave_now(host);
 }
 
@@ -89,13 +87,13 @@ static void on_rendezvous(void *ctx, short events)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- start and end ---- */
 
 /*
- * Several machines may have one provider, and several containers of one machine: /var/lib/bailey is
- * another folder in each. So the machine, the folder itself and the identity that is kept in it are
- * in its name, or one engine would remove the boxes of another. Path, machine and inode alone are
- * the same in two containers of one image: overlayfs shows the inode of the image's folder, and
+ * Several machines, and several containers on one machine, may share a provider: /var/lib/bailey is
+ * a different folder in each. So the name contains the machine, the folder and the identity stored
+ * in it, or one engine would remove the boxes of another. Path, machine and inode alone are the
+ * same in two containers of one image: overlayfs shows the inode of the image's folder, and
  * /etc/machine-id is the image's too.
  */
 static void name_state(const char *folder, const char *identity, char *ret, size_t size)
@@ -153,7 +151,7 @@ int host_open(struct reactor *reactor, const struct host_spec *spec,
     int r;
 
     if (!host)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     host->spec = *spec;
     host->row = provider_known(backend->name);
     host->ops = backend->ops;
@@ -167,7 +165,7 @@ int host_open(struct reactor *reactor, const struct host_spec *spec,
         fd_set_nonblocking(spec->rendezvous_fd, true);
         host->rendezvous = reactor_watch(reactor, spec->rendezvous_fd, POLLIN, on_rendezvous, host);
         if (!host->rendezvous)
-            r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            r = error_memory(err);
     }
     if (r < 0) {
         host_close(host);

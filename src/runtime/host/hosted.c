@@ -1,4 +1,4 @@
-/* hosted.c - one box of a provider host for a command that waits; see hosted.h. */
+/* hosted.c - one box of a provider host for a blocking command; see hosted.h. */
 #include "runtime/host/hosted.h"
 
 #include <errno.h>
@@ -27,7 +27,9 @@
 #include "sys/calls.h"
 #include "sys/packet.h"
 
-/* An image may have to be pulled first; the provider host says it better when that takes too long.
+/*
+ * An image may have to be pulled first; the provider host has a better error if that takes too
+ * long.
  */
 #define MAKE_PATIENCE_MS (HOST_MAKE_MS + 60000)
 #define END_PATIENCE_MS 20000
@@ -38,7 +40,7 @@ struct hosted_box {
     const struct provider_row *row;
     pid_t pid;
     int pid_fd, control_fd, rendezvous_fd;
-    int cancel_fd; /* borrowed; -1: nobody cancels */
+    int cancel_fd; /* borrowed; -1: cannot be cancelled */
     uint32_t number;
     struct box_facts facts;
 };
@@ -56,7 +58,8 @@ static _Noreturn void host_child(const struct provider_row *row, const struct bo
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    setsid(); /* Ctrl-C is for us: the provider host ends its container when we have hung up */
+    setsid(); /* Ctrl-C is for the command: the provider host removes its box when the command
+                 closes the socket */
     if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(rendezvous, HOST_RENDEZVOUS_FD) < 0 ||
         dup2(program, HOST_WARDEN_FD) < 0)
         _exit(127);
@@ -112,7 +115,7 @@ static void end_host(struct hosted_box *self)
     free(self);
 }
 
-/* ---- what it says ---- */
+/* ---- messages of the provider host ---- */
 
 static int host_is_gone(struct hosted_box *self, struct error *err)
 {
@@ -125,7 +128,7 @@ static int host_is_gone(struct hosted_box *self, struct error *err)
                      info.si_status == 127 ? ": bailey-engine could not be executed" : "");
 }
 
-/* The next message; a cancelled caller is told so, unless the end is waited for. */
+/* The next message; a cancelled caller gets an error, unless the end is being waited for. */
 static int hear(struct hosted_box *self, uint64_t until_ms, bool can_cancel,
                 struct launcher_message *ret, int *ret_fd, struct error *err)
 {
@@ -192,7 +195,7 @@ static void take_facts(struct hosted_box *self, const struct launcher_box *box)
     };
 }
 
-/* Until the box stands or was refused; *ret_fd is its channel. */
+/* Waits until the box is ready or was refused; *ret_fd is its channel. */
 static int wait_for_box(struct hosted_box *self, int *ret_fd, struct error *err)
 {
     uint64_t until_ms = clock_now_ms() + MAKE_PATIENCE_MS;
@@ -222,7 +225,7 @@ static int wait_for_box(struct hosted_box *self, int *ret_fd, struct error *err)
     }
 }
 
-/* What it used is known when it has ended. */
+/* Its usage is known when it has ended. */
 static void wait_for_end(struct hosted_box *self)
 {
     struct launcher_message end = {.type = LAUNCHER_END, .number = self->number};
@@ -237,7 +240,7 @@ static void wait_for_end(struct hosted_box *self)
         fd_closep(&fd);
         if (message.type != LAUNCHER_ENDED || message.usage.number != self->number)
             continue;
-        /* One that went by itself was told before, with its numbers: the answer has none. */
+        /* A box that ended by itself was reported before, with its usage: this answer has none. */
         self->facts.oom_kills = MAX(self->facts.oom_kills, message.usage.oom_kills);
         self->facts.usage.cpu_us = MAX(self->facts.usage.cpu_us, message.usage.cpu_us);
         self->facts.usage.max_rss_bytes =
@@ -291,7 +294,7 @@ static int hosted_create(const struct provider_row *row, const struct box_spec *
     int r;
 
     if (!self)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     self->pid_fd = self->control_fd = self->rendezvous_fd = -1;
     self->row = row;
     self->cancel_fd = spec->cancel_fd;
@@ -311,7 +314,7 @@ static int hosted_create(const struct provider_row *row, const struct box_spec *
         end_host(self);
         return r;
     }
-    fd = -1; /* the box has it now */
+    fd = -1; /* the box owns it now */
     box_set_provider(*ret, row);
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * pool.c - prewarmed boxes, with what the configuration says a box has. One is given once
- * and never comes back; the next is made behind it.
+ * pool.c - prewarmed boxes with the configured limits. A box is given once and never returned; the
+ * next one is made after it.
  */
 #include "base/cleanup.h"
 #include "base/isolation.h"
@@ -36,7 +36,7 @@ struct host_box *host_pool_take(struct host *host, const struct launcher_make *m
     found->make = *make;
     found->asked_ns = 0;
     str_copy(found->facts.key, sizeof(found->facts.key), make->key);
-    if (found->facts.kernel) /* whether its owner takes it or not: the id is in use */
+    if (found->facts.kernel) /* the id is in use, whether its owner uses the kernel or not */
         found->facts.tier = make->tier;
     return found;
 }

@@ -1,12 +1,11 @@
 /*
- * pump.c - frames between a box's channel and its backend's stream, whole ones only.
+ * pump.c - moves whole frames between a box's channel and its backend's stream.
  *
- * Nothing grows: while one side does not take, the other is not read. A frame that the channel has
- * no room for stays where it was put together; one that the stream has no room for stays in `out`.
- * The stream's own watch asks for what is needed; TLS may have bytes that make no socket ready, so
- * whoever can go on goes on until there is nothing (-EAGAIN). But not for ever: there are other
- * boxes, and one that always has something would be the only one that is heard. After
- * READS_PER_TURN the rest waits for the loop's next turn.
+ * Buffers are bounded: while one side does not take data, the other is not read. A frame that the
+ * channel has no room for stays in `frames`; one that the stream has no room for stays in `out`.
+ * The stream's own watch asks for the events it needs; TLS may hold bytes that make no socket
+ * ready, so reading goes on until -EAGAIN. But not without limit: one busy box must not keep the
+ * others from being served. After READS_PER_TURN the rest waits for the loop's next turn.
  */
 #include <errno.h>
 #include <poll.h>
@@ -52,12 +51,12 @@ static void update(struct pump *pump)
 
 /* ---- from the box ---- */
 
-/* 1: it was taken; 0: there is no room; negative: the box is lost. */
+/* 1: taken; 0: no room; negative: the box is lost. */
 static int deliver(struct pump *pump, const struct frame *frame)
 {
     ssize_t sent;
 
-    if (frame->type == FRAME_LOST) /* ours to say */
+    if (frame->type == FRAME_LOST) /* only the host may send it */
         return -EPROTO;
     if (!pump->is_given) {
         int r = pump->early(pump->ctx, frame);
@@ -70,11 +69,11 @@ static int deliver(struct pump *pump, const struct frame *frame)
         pump->passed(pump->ctx, frame);
     if (sent >= 0)
         return 1;
-    /* Nobody has the other end: it is ours too, so that cannot be, but for a shutdown. */
+    /* The host holds the other end too, so it can fail only after a shutdown. */
     return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -EPIPE;
 }
 
-/* Bytes of frames; fewer are taken when the channel is full. */
+/* Bytes of frames; fewer are taken if the channel is full. */
 static ssize_t feed(struct pump *pump, const uint8_t *data, size_t length)
 {
     size_t taken = 0;
@@ -95,7 +94,7 @@ static ssize_t feed(struct pump *pump, const uint8_t *data, size_t length)
     return (ssize_t)taken;
 }
 
-/* What was read and is not done with. */
+/* Handles bytes that were read before. */
 static int digest(struct pump *pump)
 {
     while (pump->in_at < pump->in_length && !pump->has_frame && !pump->is_over) {
@@ -113,7 +112,10 @@ static void on_more(void *ctx)
     host_pump_ready(ctx, POLLIN);
 }
 
-/* True: it goes on later. Not by the socket: what TLS has decoded is not there any more. */
+/*
+ * True: continues later. Not by the socket's events: bytes that TLS has decoded are not in the
+ * socket any more.
+ */
 static bool rest_waits(struct pump *pump)
 {
     if (!pump->more)
@@ -151,7 +153,7 @@ static void pull(struct pump *pump)
 
 /* ---- to the box ---- */
 
-/* False: the stream is full, or gone. */
+/* False: the stream is full or closed. */
 static bool flush(struct pump *pump)
 {
     while (pump->out_at < pump->out_length) {
@@ -170,7 +172,7 @@ static bool flush(struct pump *pump)
     return true;
 }
 
-/* As many frames as there are; small ones go out together. */
+/* Sends as many frames as there are; small ones together. */
 static void push(struct pump *pump)
 {
     while (!pump->is_over && flush(pump) && pump->is_given) {
@@ -224,7 +226,7 @@ static void on_channel(void *ctx, short events)
     if (events & POLLIN)
         push(pump);
     else if (events & (POLLHUP | POLLERR) && !(events & POLLOUT))
-        over(pump, -EPIPE); /* we have the other end too: this cannot be */
+        over(pump, -EPIPE); /* impossible, because the host holds the other end too */
     update(pump);
 }
 
@@ -275,7 +277,8 @@ void host_pump_farewell(struct pump *pump, enum launcher_why why)
     uint8_t header[FRAME_HEADER];
 
     frame_header(header, FRAME_LOST, why, 0);
-    if (why != WHY_UNKNOWN && pump->fd >= 0) /* without room there the end of it has to do */
+    if (why != WHY_UNKNOWN &&
+        pump->fd >= 0) /* without room the end of the channel has to suffice */
         (void)!send(pump->fd, header, sizeof(header), MSG_DONTWAIT | MSG_NOSIGNAL);
     fd_closep(&pump->fd);
     pump->fd = -1;

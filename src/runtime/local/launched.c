@@ -1,10 +1,10 @@
 /*
  * launched.c - the launcher as a provider of boxes, over its protocol; see provider.h.
  *
- * Requests wait in lists until their answer comes: makes by serial, ends and usages by the box's
- * number. What the socket does not take at once waits in a queue, in order. The launcher answers
- * each END with exactly one ENDED that says was_asked; one without is news. What concerns kernels
- * and layers is in launched_warm.c.
+ * Requests wait in lists for their answers: makes by serial, ends and usages by the box's number.
+ * Messages that the socket does not take at once wait in a queue, in order. The launcher answers
+ * each END with exactly one ENDED with was_asked; an ENDED without it means that the box ended by
+ * itself. Kernels and layers are in launched_warm.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ static void watch_for(struct launched_provider *self)
     self->reactor->ops->watch_change(self->watch, (short)(POLLIN | (self->queue ? POLLOUT : 0)));
 }
 
-/* A launcher that cannot be spoken to is as good as gone: the loop hears it hang up. */
+/* A launcher that cannot be written to counts as gone: the loop sees the connection end. */
 static void give_up(struct launched_provider *self)
 {
     shutdown(self->fd, SHUT_RDWR);
@@ -103,7 +103,7 @@ static struct box_record *remember(struct launched_provider *self, const struct 
     return box_record;
 }
 
-/* The message as the caller sees it, with a box over its channel; takes the descriptor. */
+/* The box of a message as the caller sees it, over its channel; takes the descriptor. */
 static int make_known(struct launched_provider *self, const struct launcher_box *box, int fd,
                       struct made *ret, struct error *err)
 {
@@ -125,7 +125,8 @@ static int make_known(struct launched_provider *self, const struct launcher_box 
     str_copy(ret->layer, sizeof(ret->layer), box->layer);
     r = box_new(fd, NULL, &ret->box, err);
     if (r == 0)
-        box_reserve(ret->box, box->kernel); /* whether its owner takes the kernel or not */
+        box_reserve(ret->box,
+                    box->kernel); /* reserved, whether the caller uses the kernel or not */
     if (r < 0) {
         fd_closep(&fd);
         return r;
@@ -134,7 +135,7 @@ static int make_known(struct launched_provider *self, const struct launcher_box 
     box_record = remember(self, box);
     if (!box_record) {
         box_free(ret->box);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     ret->facts = box_record->facts;
     return 0;
@@ -145,13 +146,13 @@ static void on_box(struct launched_provider *self, const struct launcher_box *bo
     struct made made;
 
     if (make_known(self, box, fd, &made, NULL) < 0) {
-        say_number(self, LAUNCHER_END, box->number); /* nobody could ever use it */
+        say_number(self, LAUNCHER_END, box->number); /* no caller could use it */
         return;
     }
     self->events.found(self->ctx, &made);
 }
 
-/* The request of that serial, out of the list; NULL when there is none. */
+/* Removes the request of that serial from the list; NULL: none. */
 static struct pending_make *take_pending_make(struct launched_provider *self, uint32_t serial)
 {
     struct pending_make **at = &self->pending_makes, *found;
@@ -209,14 +210,14 @@ static void on_ended(struct launched_provider *self, const struct launcher_usage
     struct box_record **at = find_known(self, usage->number), *box_record = *at;
 
     if (!box_record)
-        return; /* one that was ended before anybody had it */
+        return; /* ended before the caller had it */
     if (!box_record->has_gone)
         add_usage(&box_record->facts, usage);
     if (!usage->was_asked) {
         box_record->has_gone = true;
         if (!box_record->is_awaited)
             self->events.ended(self->ctx, usage->number, &box_record->facts);
-        return; /* it stays known until the caller gives it back */
+        return; /* it stays known until the caller returns it */
     }
     *at = box_record->next;
     if (box_record->done)
@@ -245,9 +246,9 @@ static void on_used(struct launched_provider *self, const struct launcher_usage 
     free(pending_usage);
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
-/* False: the launcher does not say that. */
+/* False: not a message of the launcher. */
 static bool dispatch(struct launched_provider *self, const struct launcher_message *message, int fd)
 {
     switch (message->type) {
@@ -343,7 +344,7 @@ static void on_ready(void *ctx, short events)
         free_all(self);
 }
 
-/* ---- what the broker calls ---- */
+/* ---- provider_ops ---- */
 
 bool launched_is_key(const char *key)
 {
@@ -379,8 +380,8 @@ static int launched_make(struct provider *provider, const struct make_request *r
         return r;
     pending_make = calloc(1, sizeof(*pending_make));
     if (!pending_make)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
-    if (++self->next_serial == 0) /* 0 is an inventory's */
+        return error_memory(err);
+    if (++self->next_serial == 0) /* 0 means a box of an inventory */
         self->next_serial = 1;
     *pending_make = (struct pending_make){
         .next = self->pending_makes, .serial = self->next_serial, .events = events, .ctx = ctx};
@@ -399,7 +400,7 @@ static void launched_make_cancel(struct provider *provider, uint32_t serial)
     for (struct pending_make *pending_make = self->pending_makes; pending_make;
          pending_make = pending_make->next) {
         if (pending_make->serial == serial)
-            pending_make->events = NULL; /* a box that comes is ended */
+            pending_make->events = NULL; /* if a box comes it is ended */
     }
 }
 
@@ -426,7 +427,7 @@ static void launched_usage(struct provider *provider, uint32_t number, facts_don
 
     if (self->is_gone) {
         free(pending_usage);
-        return; /* nobody is left who knows */
+        return; /* no process is left that knows */
     }
     if (!pending_usage) {
         done(ctx, NULL);
@@ -460,7 +461,7 @@ int launched_open(struct reactor *reactor, int control_fd, const struct provider
     struct launched_provider *self = calloc(1, sizeof(*self));
 
     if (!self)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     self->provider.ops = &launched_ops;
     self->row = row;
     self->reactor = reactor;
@@ -473,7 +474,7 @@ int launched_open(struct reactor *reactor, int control_fd, const struct provider
     self->watch = reactor_watch(reactor, control_fd, POLLIN, on_ready, self);
     if (!self->watch) {
         free(self);
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     say_number(self, LAUNCHER_HELLO, LAUNCHER_VERSION);
     *ret = &self->provider;
@@ -507,6 +508,6 @@ void launched_close(struct provider *provider)
     self->is_closed = true;
     self->reactor->ops->watch_remove(self->watch);
     self->watch = NULL;
-    if (!self->is_busy) /* else by the one who called back */
+    if (!self->is_busy) /* else the function that is calling back frees it */
         free_all(self);
 }

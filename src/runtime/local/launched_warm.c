@@ -1,6 +1,6 @@
 /*
- * launched_warm.c - what the launcher does beyond boxes: kernels from zygotes, layers, the pool;
- * see provider.h. Questions wait in one list, in order, until their answer comes.
+ * launched_warm.c - operations of the launcher other than boxes: kernels from zygotes, layers, the
+ * pool; see provider.h. Questions wait in one list, in order, for their answers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,9 +40,9 @@ int warm_fill_make(const struct make_request *request, struct launcher_make *mak
     return copy_layer(request->layer, make->layer, err);
 }
 
-/* ---- asked ---- */
+/* ---- questions ---- */
 
-/* NULL: out of memory. Whoever asks a launcher that is gone hears nothing any more. */
+/* NULL: out of memory. A question to a launcher that is gone gets no answer. */
 static struct warm_ask *ask(struct launched_provider *self, enum launcher_type type, void *ctx)
 {
     struct warm_ask *entry = calloc(1, sizeof(*entry));
@@ -110,7 +110,7 @@ void warm_commit_layer(struct provider *provider, const char *key,
     }
     entry = ask(self, LAUNCHER_COMMIT_LAYER, ctx);
     if (!entry) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         done(ctx, &nothing, &err);
         return;
     }
@@ -173,7 +173,7 @@ void warm_look(struct provider *provider, void (*each)(void *ctx, const struct w
     launched_send(self, &message);
 }
 
-/* Answers still come and find who asked, but nobody is called. */
+/* Answers still arrive and are matched, but no callback is called. */
 void warm_forget(struct provider *provider, const void *ctx)
 {
     struct launched_provider *self = (struct launched_provider *)provider;
@@ -201,7 +201,7 @@ void warm_forget(struct provider *provider, const void *ctx)
     for (struct pending_make *pending_make = self->pending_makes; pending_make;
          pending_make = pending_make->next) {
         if (pending_make->ctx == ctx)
-            pending_make->events = NULL; /* a box that comes is ended */
+            pending_make->events = NULL; /* if a box comes it is ended */
     }
 }
 
@@ -215,7 +215,7 @@ void warm_free(struct launched_provider *self)
     }
 }
 
-/* ---- answered ---- */
+/* ---- answers ---- */
 
 static struct warm_ask **find_ask(struct launched_provider *self, enum launcher_type type,
                                   uint32_t number, uint32_t kernel)
@@ -227,7 +227,7 @@ static struct warm_ask **find_ask(struct launched_provider *self, enum launcher_
     return at;
 }
 
-/* Out of the list; NULL when nobody asked. */
+/* Removes the question from the list; NULL: none matches. */
 static struct warm_ask *take(struct launched_provider *self, struct warm_ask **at)
 {
     struct warm_ask *entry = *at;

@@ -1,7 +1,6 @@
-/* local.c - the runtime `local`; see local.h. Translates specifications and facts, nothing else. */
+/* local.c - the runtime `local`; see local.h. Only translates specifications and facts. */
 #include "runtime/local/local.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +80,7 @@ static int local_create(const struct provider_row *row, const struct box_spec *s
 
     (void)row;
     if (!launched)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < launch.bind_count; i++)
         binds[i] = (struct launch_bind){
             .host = spec->binds[i].host,
@@ -98,7 +97,7 @@ static int local_create(const struct provider_row *row, const struct box_spec *s
         launch_end(launched, NULL);
         return r;
     }
-    launched->channel_fd = -1; /* the box has it now */
+    launched->channel_fd = -1; /* the box owns it now */
     ptr_take(&launched);
     return 0;
 }
@@ -111,8 +110,8 @@ static void local_destroy(struct box *box, struct box_facts *facts)
     if (!box)
         return;
     launched = box_provider_data(box);
-    note_facts(launched, facts); /* the group, which is about to go, has a say in them */
-    box_free(box);               /* hangs up, which ends a box without a pid namespace */
+    note_facts(launched, facts); /* read before the control group is removed */
+    box_free(box);               /* closes the channel, which ends a box without a pid namespace */
     launch_end(launched, &usage);
     facts->oom_kills = usage.oom_kills;
     facts->usage = (struct usage){

@@ -11,11 +11,11 @@
 
 extern const struct runtime_ops local_ops;
 
-/* The launcher's words for who holds a limit, in those of a result. */
+/* Converts the launcher's value for what enforces a limit to the result's. */
 enum limit_by local_limit_by(enum launch_holder holder, enum cgroup_flavour group);
 enum usage_by local_usage_by(uint8_t counted); /* enum launcher_counted */
 
-/* Where the time of a box's bring-up went; NULL when the box is not of this runtime. */
+/* Timing of a box's bring-up; NULL: the box is of another runtime. */
 const struct launched *local_launched(const struct box *box);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * local_private.h - what the files of the launcher's provider share and nobody else sees.
+ * local_private.h - the structs of the launcher's provider, for the files of runtime/local only.
  *
  * Runs in: broker, commands
  */
@@ -27,21 +27,21 @@ struct pending_usage { /* a usage */
     void *ctx;
 };
 
-/* A box that has not been ended; the one who asked for its end waits here. */
+/* A box that has not been ended; the caller that asked for its end waits here. */
 struct box_record {
     struct box_record *next;
     uint32_t number;
     struct box_facts facts;
-    bool has_gone;   /* by itself: the facts are whole */
+    bool has_gone;   /* ended by itself: the facts are complete */
     bool is_awaited; /* END was sent */
     facts_done done;
     void *ctx;
 };
 
-/* Something warm that was asked for: a kernel, a layer, a look. */
+/* A question about something warm: a kernel, a layer, the pool. */
 struct warm_ask {
     struct warm_ask *next;
-    enum launcher_type type; /* of the question */
+    enum launcher_type type; /* type of the question */
     uint32_t number, kernel; /* KERNEL: which; COMMIT_LAYER: number is the serial */
     void (*kernel_done)(void *ctx, int num);
     void (*commit_done)(void *ctx, const struct layer_committed *layer_committed,
@@ -80,7 +80,7 @@ bool launched_is_key(const char *key);
 /* launched_warm.c */
 int warm_fill_make(const struct make_request *request, struct launcher_make *make,
                    struct error *err);
-/* False: this is nothing of that kind. */
+/* False: another kind of message. */
 bool warm_dispatch(struct launched_provider *self, const struct launcher_message *message);
 void warm_free(struct launched_provider *self);
 void warm_kernel(struct provider *provider, uint32_t number, uint32_t kernel, int tier,

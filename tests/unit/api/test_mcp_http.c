@@ -507,9 +507,9 @@ static void client_resumes(void)
     must(!strstr(expect("GET", again, "", 200, NULL), "data:"), "nothing more");
     id[strlen(id) - 1] = '3';
     snprintf(again, sizeof(again), "%sLast-Event-ID: %s\r\n", mine, id);
-    expect("GET", again, "", 400, "not kept");
+    expect("GET", again, "", 400, "no longer stored");
     snprintf(again, sizeof(again), "%sLast-Event-ID: nonsense\r\n", mine);
-    expect("GET", again, "", 400, "not kept");
+    expect("GET", again, "", 400, "no longer stored");
     snprintf(again, sizeof(again), "%.*sAccept: text/html\r\n", (int)(strstr(mine, BOTH) - mine),
              mine);
     at = strstr(mine, "Mcp-Session-Id");

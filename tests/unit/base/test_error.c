@@ -76,6 +76,18 @@ static void unknown_errno_has_a_text(void **state)
     assert_string_equal(error_name(ENOSPC), "ENOSPC");
 }
 
+static void memory_has_one_text(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(error_memory(&err), -ENOMEM);
+    assert_int_equal(err.num, -ENOMEM);
+    assert_ptr_equal(err.code, ERROR_ENGINE);
+    assert_string_equal(err.text, "out of memory");
+    assert_int_equal(error_memory(NULL), -ENOMEM);
+}
+
 static void stage_reads_like_the_issue_says(void **state)
 {
     struct error err;
@@ -181,6 +193,7 @@ int main(void)
         cmocka_unit_test(errno_is_appended),
         cmocka_unit_test(no_errno_is_still_a_failure),
         cmocka_unit_test(unknown_errno_has_a_text),
+        cmocka_unit_test(memory_has_one_text),
         cmocka_unit_test(stage_reads_like_the_issue_says),
         cmocka_unit_test(prefix_keeps_the_facts),
         cmocka_unit_test(long_texts_are_cut),

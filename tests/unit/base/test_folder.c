@@ -77,12 +77,37 @@ static void test_sweep(void **state)
     assert_int_equal(access(scratch_path(scratch, "layer/x"), F_OK), 0);
 }
 
+/* Twice from the first entry on, and through no link. */
+static void test_list(void **state)
+{
+    struct scratch *scratch = *state;
+    int fd = open(scratch_folder(scratch, "tree"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    scratch_write(scratch, "tree/file", "x");
+    for (int i = 0; i < 2; i++) {
+        DIR *folder = folder_list(fd, ".");
+        unsigned count = 0;
+
+        assert_non_null(folder);
+        while (readdir(folder))
+            count++;
+        assert_int_equal(count, 3); /* with "." and ".." */
+        closedir(folder);
+    }
+    assert_int_equal(symlinkat(scratch->path, fd, "link"), 0);
+    assert_null(folder_list(fd, "link"));
+    assert_null(folder_list(fd, "missing"));
+    assert_int_equal(errno, ENOENT);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_remove, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_deep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sweep, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
     };
 
     return cmocka_run_group_tests_name("base/folder", tests, NULL, NULL);

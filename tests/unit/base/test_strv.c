@@ -84,6 +84,20 @@ static void freeing_nothing_is_fine(void **state)
     strv_freep(&list);
 }
 
+static void variables_are_found_by_their_whole_name(void **state)
+{
+    char *env[] = {"HOMEWARD=1", "HOME=/home/ada", "EMPTY=", "HOME=/second", NULL};
+
+    (void)state;
+    assert_string_equal(env_value(env, "HOME"), "/home/ada");
+    assert_string_equal(env_value(env, "EMPTY"), "");
+    assert_null(env_value(env, "HOM"));
+    assert_null(env_value(NULL, "HOME"));
+    assert_string_equal(env_text(env, "HOMEWARD"), "1");
+    assert_null(env_text(env, "EMPTY"));
+    assert_null(env_text(env, "MISSING"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +107,7 @@ int main(void)
         cmocka_unit_test(copies_a_list),
         cmocka_unit_test(impossible_lengths_are_refused),
         cmocka_unit_test(freeing_nothing_is_fine),
+        cmocka_unit_test(variables_are_found_by_their_whole_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,7 @@
 /* test_audit.c - the audit log: lines, rotation, what is lost and told, torn and planted files. */
 #include "bad_day.h"
-#include "scratch.h"
+#include "observe/audit_place.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -11,45 +9,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#include "base/limits.h"
-#include "observe/audit.h"
-
-struct place {
-    struct scratch scratch;
-    int folder_fd;
-    struct audit *audit;
-};
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof(*place));
-
-    assert_non_null(place);
-    scratch_make(&place->scratch);
-    place->folder_fd = open(place->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(place->folder_fd >= 0);
-    *state = place;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-
-    audit_close(place->audit);
-    close(place->folder_fd);
-    scratch_remove(&place->scratch);
-    free(place);
-    return 0;
-}
-
-static void open_audit(struct place *place)
-{
-    audit_close(place->audit);
-    place->audit = audit_open(place->folder_fd);
-    assert_non_null(place->audit);
-}
 
 /* The whole file, as text. */
 static const char *read_file(struct place *place, const char *name)

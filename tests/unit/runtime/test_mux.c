@@ -1,16 +1,11 @@
 /* test_mux.c - launcher and provider host behind one provider, both faked by this file over socket
  * pairs. */
-#include "reactor.h"
+#include "runtime/launcher_stage.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/str.h"
 #include "boxes/boxes.h"
-#include "launcher/protocol.h"
-#include "runtime/box/box.h"
 #include "runtime/mux.h"
 
 /* A second provider with a host, in place of the build's own more rows. */
@@ -23,123 +18,12 @@ static const struct provider_row twin = {.name = "twin",
                                          .ops = &twin_ops};
 const struct provider_row *const provider_rows_more[] = {&twin, NULL};
 
-struct stage {
-    struct poll_reactor loop;
-    struct provider *provider;
-    int home_fd, host_fd, twin_fd; /* our ends */
-    unsigned found, ready, ended, made, refused, done;
-    uint32_t generation, ended_number;
-    struct made box;
-    char fallback[ERROR_TEXT_MAX];
-    struct box_facts facts;
-    struct error error;
-};
-
-static void on_found(void *ctx, const struct made *made)
-{
-    struct stage *stage = ctx;
-
-    stage->found++;
-    stage->box = *made;
-}
-
-static void on_ready(void *ctx, uint32_t generation)
-{
-    struct stage *stage = ctx;
-
-    stage->ready++;
-    stage->generation = generation;
-}
-
-static void on_ended(void *ctx, uint32_t number, const struct box_facts *facts)
-{
-    struct stage *stage = ctx;
-
-    (void)facts;
-    stage->ended++;
-    stage->ended_number = number;
-}
-
-static void on_stopping(void *ctx, uint32_t grace_ms)
-{
-    (void)ctx, (void)grace_ms;
-}
-
-static void on_gone(void *ctx)
-{
-    (void)ctx;
-}
-
-static void on_made(void *ctx, const struct made *made)
-{
-    struct stage *stage = ctx;
-
-    stage->made++;
-    stage->box = *made;
-    str_copy(stage->fallback, sizeof(stage->fallback), made->fallback ? made->fallback : "");
-}
-
-static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
-{
-    struct stage *stage = ctx;
-
-    (void)facts;
-    stage->refused++;
-    stage->error = *err;
-}
-
-static void on_done(void *ctx, const struct box_facts *facts)
-{
-    struct stage *stage = ctx;
-
-    stage->done++;
-    stage->facts = *facts;
-}
-
-static const struct launched_events events = {.found = on_found,
-                                              .ready = on_ready,
-                                              .ended = on_ended,
-                                              .stopping = on_stopping,
-                                              .gone = on_gone};
-static const struct make_events make_events = {.made = on_made, .refused = on_refused};
 static const struct make_request request = {.key = "session_1",
                                             .limits = {.memory_bytes = 64 << 20, .pids = 9}};
 
-static void pair_of(int pair[2])
-{
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
-}
-
-static struct launcher_message expect(int fd, enum launcher_type type)
-{
-    struct launcher_message message = {0};
-    int with_fd = -1;
-
-    assert_int_equal(launcher_receive(fd, &message, &with_fd), 1);
-    assert_int_equal(message.type, type);
-    return message;
-}
-
-static void expect_nothing(int fd)
-{
-    struct launcher_message message;
-    int with_fd = -1;
-
-    assert_int_equal(launcher_receive(fd, &message, &with_fd), 0);
-}
-
-static void say(struct stage *stage, int fd, const struct launcher_message *message, int with_fd)
-{
-    assert_int_equal(launcher_send(fd, message, with_fd), 1);
-    if (with_fd >= 0)
-        close(with_fd);
-    poll_reactor_turn(&stage->loop, 1000);
-}
-
 static void say_number(struct stage *stage, int fd, enum launcher_type type, uint32_t number)
 {
-    say(stage, fd, &(struct launcher_message){.type = type, .number = number}, -1);
+    say(&stage->loop, fd, &(struct launcher_message){.type = type, .number = number}, -1);
 }
 
 static void say_box(struct stage *stage, int fd, enum launcher_type type, uint32_t serial,
@@ -147,11 +31,8 @@ static void say_box(struct stage *stage, int fd, enum launcher_type type, uint32
 {
     struct launcher_message message = {
         .type = type, .box = {.serial = serial, .number = number, .key = "session_1"}};
-    int pair[2];
 
-    pair_of(pair);
-    close(pair[1]);
-    say(stage, fd, &message, pair[0]);
+    say(&stage->loop, fd, &message, channel());
 }
 
 static void say_ended(struct stage *stage, int fd, uint32_t number, bool was_asked)
@@ -159,7 +40,7 @@ static void say_ended(struct stage *stage, int fd, uint32_t number, bool was_ask
     struct launcher_message message = {
         .type = LAUNCHER_ENDED, .usage = {.number = number, .cpu_us = 5, .was_asked = was_asked}};
 
-    say(stage, fd, &message, -1);
+    say(&stage->loop, fd, &message, -1);
 }
 
 /* A provider host, as the launcher gives it; *fd: our end. */
@@ -173,7 +54,7 @@ static void give_host_of(struct stage *stage, const char *name, int *fd)
     pair_of(pair);
     *fd = pair[1];
     str_copy(message.host, sizeof(message.host), name);
-    say(stage, stage->home_fd, &message, pair[0]);
+    say(&stage->loop, stage->launcher_fd, &message, pair[0]);
     expect(*fd, LAUNCHER_HELLO);
 }
 
@@ -191,7 +72,7 @@ static int set_up_with(void **state, bool falls_back)
         return -1;
     pair_of(pair);
     poll_reactor_init(&stage->loop);
-    stage->home_fd = pair[0];
+    stage->launcher_fd = pair[0];
     stage->host_fd = stage->twin_fd = -1;
     assert_int_equal(
         mux_open(&stage->loop.reactor, pair[1],
@@ -199,7 +80,7 @@ static int set_up_with(void **state, bool falls_back)
                                     .fallback = falls_back ? provider_known("local") : NULL},
                  &events, stage, &stage->provider, NULL),
         0);
-    expect(stage->home_fd, LAUNCHER_HELLO);
+    expect(stage->launcher_fd, LAUNCHER_HELLO);
     give_host(stage);
     *state = stage;
     return 0;
@@ -220,7 +101,7 @@ static int tear_down(void **state)
     struct stage *stage = *state;
 
     mux_close(stage->provider);
-    close(stage->home_fd);
+    close(stage->launcher_fd);
     close(stage->host_fd);
     if (stage->twin_fd >= 0)
         close(stage->twin_fd);
@@ -231,7 +112,7 @@ static int tear_down(void **state)
 
 static void welcome(struct stage *stage)
 {
-    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    say_number(stage, stage->launcher_fd, LAUNCHER_WELCOME, 3);
     say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
     assert_int_equal(stage->ready, 1);
 }
@@ -269,12 +150,12 @@ static void test_ready_when_both_are(void **state)
 {
     struct stage *stage = *state;
 
-    say_box(stage, stage->home_fd, LAUNCHER_BOX, 0, 7);
+    say_box(stage, stage->launcher_fd, LAUNCHER_BOX, 0, 7);
     assert_int_equal(stage->box.number, 7);
     assert_non_null(stage->box.fallback);
     end(stage);
-    expect(stage->home_fd, LAUNCHER_END);
-    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    expect(stage->launcher_fd, LAUNCHER_END);
+    say_number(stage, stage->launcher_fd, LAUNCHER_WELCOME, 3);
     assert_int_equal(stage->ready, 0);
     say_box(stage, stage->host_fd, LAUNCHER_BOX, 0, 7);
     assert_int_equal(stage->found, 2);
@@ -293,10 +174,10 @@ static void test_made_used_and_ended(void **state)
 
     welcome(stage);
     make_one(stage, 4);
-    expect_nothing(stage->home_fd);
+    expect_nothing(stage->launcher_fd);
     stage->provider->ops->usage(stage->provider, stage->box.number, on_done, stage);
     assert_int_equal(expect(stage->host_fd, LAUNCHER_USAGE).number, 4);
-    say(stage, stage->host_fd, &used, -1);
+    say(&stage->loop, stage->host_fd, &used, -1);
     assert_int_equal(stage->done, 1);
     assert_int_equal(stage->facts.usage.cpu_us, 6);
     say_ended(stage, stage->host_fd, 4, false);
@@ -319,11 +200,11 @@ static void test_what_docker_refuses(void **state)
     welcome(stage);
     make(stage);
     refused.refused.serial = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
-    say(stage, stage->host_fd, &refused, -1);
+    say(&stage->loop, stage->host_fd, &refused, -1);
     assert_int_equal(stage->refused, 1);
     assert_ptr_equal(stage->error.code, ERROR_PROVIDER_UNAVAILABLE);
     assert_string_equal(stage->error.provider, "docker");
-    expect_nothing(stage->home_fd);
+    expect_nothing(stage->launcher_fd);
 }
 
 static void test_fallback(void **state)
@@ -338,24 +219,24 @@ static void test_fallback(void **state)
     welcome(stage);
     make(stage);
     refused.refused.serial = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
-    say(stage, stage->host_fd, &refused, -1);
+    say(&stage->loop, stage->host_fd, &refused, -1);
     assert_int_equal(stage->refused, 0);
-    message = expect(stage->home_fd, LAUNCHER_MAKE);
+    message = expect(stage->launcher_fd, LAUNCHER_MAKE);
     assert_string_equal(message.make.key, "session_1");
     assert_int_equal(message.make.memory_bytes, 64 << 20);
-    say_box(stage, stage->home_fd, LAUNCHER_MADE, message.make.serial, 4);
+    say_box(stage, stage->launcher_fd, LAUNCHER_MADE, message.make.serial, 4);
     assert_int_equal(stage->made, 1);
     assert_ptr_equal(stage->box.provider, provider_known("local"));
     assert_ptr_equal(stage->box.wanted, provider_known("docker"));
     assert_int_equal(stage->box.number, 4);
     assert_string_equal(stage->fallback, "no daemon");
     end(stage);
-    assert_int_equal(expect(stage->home_fd, LAUNCHER_END).number, 4);
+    assert_int_equal(expect(stage->launcher_fd, LAUNCHER_END).number, 4);
     /* what is wrong with the image is no reason */
     make(stage);
     refused.refused.error.code = ERROR_IMAGE_NOT_FOUND;
     refused.refused.serial = expect(stage->host_fd, LAUNCHER_MAKE).make.serial;
-    say(stage, stage->host_fd, &refused, -1);
+    say(&stage->loop, stage->host_fd, &refused, -1);
     assert_int_equal(stage->refused, 1);
 }
 
@@ -382,7 +263,7 @@ static void test_the_host_dies(void **state)
 
     welcome(stage);
     mux_say_ready(stage->provider);
-    expect(stage->home_fd, LAUNCHER_READY);
+    expect(stage->launcher_fd, LAUNCHER_READY);
     expect(stage->host_fd, LAUNCHER_READY);
     make_one(stage, 1);
     first = stage->box;
@@ -418,7 +299,7 @@ static void test_a_host_that_dies_before_it_is_ready(void **state)
 {
     struct stage *stage = *state;
 
-    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    say_number(stage, stage->launcher_fd, LAUNCHER_WELCOME, 3);
     assert_int_equal(stage->ready, 0);
     shutdown(stage->host_fd, SHUT_RDWR);
     poll_reactor_turn(&stage->loop, 1000);
@@ -443,7 +324,7 @@ static void test_boxes_of_several_providers(void **state)
     struct made docker;
 
     give_host_of(stage, "twin", &stage->twin_fd);
-    say_number(stage, stage->home_fd, LAUNCHER_WELCOME, 3);
+    say_number(stage, stage->launcher_fd, LAUNCHER_WELCOME, 3);
     say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
     assert_int_equal(stage->ready, 0); /* the other one has not said what it has */
     say_number(stage, stage->twin_fd, LAUNCHER_WELCOME, 1);
@@ -460,12 +341,12 @@ static void test_boxes_of_several_providers(void **state)
     say_ended(stage, stage->twin_fd, 1, true);
     expect_nothing(stage->host_fd);
     ask_for(stage, "local");
-    say_box(stage, stage->home_fd, LAUNCHER_MADE, expect(stage->home_fd, LAUNCHER_MAKE).make.serial,
-            9);
+    say_box(stage, stage->launcher_fd, LAUNCHER_MADE,
+            expect(stage->launcher_fd, LAUNCHER_MAKE).make.serial, 9);
     assert_ptr_equal(stage->box.provider, provider_known("local"));
     assert_null(stage->box.fallback);
     end(stage);
-    expect(stage->home_fd, LAUNCHER_END);
+    expect(stage->launcher_fd, LAUNCHER_END);
     /* one host dies: the boxes of the other stay */
     shutdown(stage->twin_fd, SHUT_RDWR);
     poll_reactor_turn(&stage->loop, 1000);
@@ -489,7 +370,7 @@ static void test_not_in_this_build(void **state)
         -ENOSYS);
     assert_non_null(
         strstr(err.text, "'kubernetes' is not in this build (there are: local, docker"));
-    expect_nothing(stage->home_fd);
+    expect_nothing(stage->launcher_fd);
 }
 
 static void on_kernel(void *ctx, int num)
@@ -508,7 +389,7 @@ static void test_kernels_of_containers_are_cold(void **state)
     stage->provider->ops->kernel(stage->provider, stage->box.number, 1, 0, on_kernel, stage);
     assert_int_equal(stage->error.num, -EAGAIN);
     expect_nothing(stage->host_fd);
-    expect_nothing(stage->home_fd);
+    expect_nothing(stage->launcher_fd);
     end(stage);
 }
 
@@ -537,7 +418,7 @@ static void say_state(struct stage *stage, int fd, uint8_t tier, uint32_t pooled
     struct launcher_message message = {.type = LAUNCHER_STATE,
                                        .state = {.tier = tier, .pooled = pooled}};
 
-    say(stage, fd, &message, -1);
+    say(&stage->loop, fd, &message, -1);
 }
 
 /* Zygotes are the launcher's, the pool is the provider host's, as long as there is one. */
@@ -551,9 +432,9 @@ static void test_what_is_kept_ready(void **state)
         stage->provider->ops->look(stage->provider, on_state, on_looked,
                                    i < 2 ? &looked : &forgotten);
     for (int i = 0; i < 3; i++) {
-        expect(stage->home_fd, LAUNCHER_LOOK);
-        say_state(stage, stage->home_fd, 0, 1);
-        say_state(stage, stage->home_fd, STATE_END, 5);
+        expect(stage->launcher_fd, LAUNCHER_LOOK);
+        say_state(stage, stage->launcher_fd, 0, 1);
+        say_state(stage, stage->launcher_fd, STATE_END, 5);
         expect(stage->host_fd, LAUNCHER_LOOK);
     }
     stage->provider->ops->forget(stage->provider, &forgotten);
@@ -567,8 +448,8 @@ static void test_what_is_kept_ready(void **state)
     assert_int_equal(looked.states, 5);
     assert_int_equal(forgotten.done, 0);
     stage->provider->ops->look(stage->provider, on_state, on_looked, &looked);
-    expect(stage->home_fd, LAUNCHER_LOOK);
-    say_state(stage, stage->home_fd, STATE_END, 7);
+    expect(stage->launcher_fd, LAUNCHER_LOOK);
+    say_state(stage, stage->launcher_fd, STATE_END, 7);
     assert_int_equal(looked.done, 3);
     assert_int_equal(looked.pooled, 7);
 }

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/limits.h"
 #include "runtime/outcome.h"
 
@@ -122,13 +124,37 @@ static void ends_again(void **state)
     result_free(&result);
 }
 
+/* Of a program whose end somebody else saw, or nobody. */
+static void a_status(void **state)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+    struct result result;
+
+    (void)state;
+    result_init(&result, &limits);
+    outcome_status(&result, &(int){SIGSEGV});
+    assert_int_equal(result.signal, SIGSEGV);
+    assert_int_equal(result.exit_code, 128 + SIGSEGV);
+    outcome_status(&result, &(int){3 << 8});
+    assert_int_equal(result.signal, 0);
+    assert_int_equal(result.exit_code, 3);
+    outcome_status(&result, NULL);
+    assert_int_equal(result.exit_code, 1);
+    result_stderr(&result, &text);
+    assert_non_null(strstr(buf_text(&text), "the program ended, and its status is unknown"));
+    result.timed_out = true;
+    result.exit_code = -1;
+    outcome_status(&result, &(int){SIGKILL});
+    assert_int_equal(result.exit_code, -1);
+    assert_int_equal(result.signal, 0);
+    result_free(&result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(walls),
-        cmocka_unit_test(told),
-        cmocka_unit_test(ends),
-        cmocka_unit_test(ends_again),
+        cmocka_unit_test(a_status), cmocka_unit_test(walls),      cmocka_unit_test(told),
+        cmocka_unit_test(ends),     cmocka_unit_test(ends_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

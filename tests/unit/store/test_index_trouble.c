@@ -3,7 +3,7 @@
  * the process is killed, and where its folder has no path.
  */
 #include "bad_day.h"
-#include "scratch.h"
+#include "store/place.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -15,35 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "open_fds.h"
-#include "store/index.h"
 #include "sys/calls.h"
-
-struct place {
-    struct scratch scratch;
-    int folder_fd;
-};
-
-static int set_up(void **state)
-{
-    struct place *place = calloc(1, sizeof(*place));
-
-    assert_non_null(place);
-    scratch_make(&place->scratch);
-    place->folder_fd = open(place->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(place->folder_fd >= 0);
-    *state = place;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct place *place = *state;
-
-    close(place->folder_fd);
-    scratch_remove(&place->scratch);
-    free(place);
-    return 0;
-}
 
 static int put_session(struct index *index, unsigned number, struct error *err)
 {
@@ -524,7 +496,7 @@ static void test_it_works_confined_to_its_folder(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
     const struct CMUnitTest tests[] = {
         TEST(test_full_disk_in_a_folder_without_a_path),
         TEST(test_a_limit_of_file_sizes_is_no_space_too),

@@ -2,23 +2,17 @@
  * test_container.c - a container on its way to be a box, with a Docker that does not do what is
  * asked: one of the test's own, in the same thread, that answers what a test wants.
  */
-#include "unit.h"
+#include "runtime/host_stage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "config/config.h"
-#include "reactor.h"
+#include "base/tar.h"
 #include "runtime/docker/docker_private.h"
-#include "runtime/host/host_private.h"
-#include "sys/packet.h"
 
 #define PEERS 64
 #define TURNS 20000
@@ -30,14 +24,11 @@ struct peer { /* one connection to Docker */
 };
 
 static struct sockaddr_un address;
-static struct poll_reactor loop;
-static struct host *host;
 static struct config config = {.docker = {.image = "image:1"}};
 static struct peer peers[PEERS];
-static int listen_fd, rendezvous_fd, control_fd, program_fd;
+static int listen_fd;
 static struct buf heard;                 /* "METHOD path\n" for each that was asked */
 static const char *folder = "/a/folder"; /* NULL: nothing is asked before there is a box */
-static bool has_left;
 
 /* What a test's Docker says differently. */
 static struct {
@@ -179,12 +170,6 @@ static void turn_until_heard(const char *part)
         fail_msg("nobody asked for %s:\n%s", part, buf_text(&heard));
 }
 
-static void on_left(void *ctx)
-{
-    (void)ctx;
-    has_left = true;
-}
-
 static void listen_as_docker(void)
 {
     address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -198,7 +183,7 @@ static void listen_as_docker(void)
     heard = BUF_INIT(MIB);
 }
 
-static void say(const struct launcher_message *message)
+static void tell(const struct launcher_message *message)
 {
     assert_int_equal(launcher_send(control_fd, message, -1), 1);
 }
@@ -223,52 +208,31 @@ static struct launcher_message wait_for(enum launcher_type type)
 static void greet(void)
 {
     struct launcher_message hello = {.type = LAUNCHER_HELLO, .number = LAUNCHER_VERSION};
-    static const char word = 'c';
-    int pair[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
-    assert_int_equal(packet_send(rendezvous_fd, &word, 1, &pair[1], 1, 0), 0);
-    close(pair[1]);
-    control_fd = pair[0];
-    say(&hello);
+    host_meet();
+    tell(&hello);
     wait_for(LAUNCHER_WELCOME);
 }
 
 static int set_up(void **state)
 {
     static char url[160];
-    struct host_spec spec = {.engine = "e_1", .state = folder, .left = on_left};
-    int pair[2];
 
     (void)state;
     memset(&fake_docker, 0, sizeof(fake_docker));
-    has_left = false;
     poll_reactor_init(&loop);
     listen_as_docker();
     snprintf(url, sizeof(url), "unix://%s", address.sun_path);
     config.docker.host = url;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
-    rendezvous_fd = pair[0];
-    spec.rendezvous_fd = pair[1];
-    program_fd = spec.program_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(host_open(&loop.reactor, &spec, backend_find("docker"), &config, &host, NULL),
-                     0);
+    host_begin((struct host_spec){.engine = "e_1", .state = folder}, &config);
     greet();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    int rendezvous = host->spec.rendezvous_fd;
-
     (void)state;
-    host_close(host);
-    close(rendezvous);
-    close(rendezvous_fd);
-    close(control_fd);
-    close(program_fd);
+    host_end();
     for (size_t i = 0; i < PEERS; i++) {
         if (peers[i].fd >= 0)
             close(peers[i].fd);
@@ -290,7 +254,7 @@ static void ask_for_box(void)
                                              .pids = 64,
                                              .tier = TIER_NONE}};
 
-    say(&make);
+    tell(&make);
 }
 
 /* ---- tests ---- */

@@ -111,7 +111,7 @@ static void test_images_that_do_not_come(void **state)
          "does not have it (manifest for r/x:1 not found"},
         {"pull access denied for x, repository does not exist or may require 'docker login': "
          "denied: requested access to the resource is denied",
-         ERROR_IMAGE_NOT_FOUND, "none of that name, or not for everybody"},
+         ERROR_IMAGE_NOT_FOUND, "no such image, or it is private"},
         {"Get \"http://r/v2/\": no basic auth credentials", ERROR_IMAGE_NOT_FOUND,
          "run 'docker login' and 'docker pull r/x:1' by hand"},
         {"unauthorized: authentication required", ERROR_IMAGE_NOT_FOUND, "wants credentials"},

@@ -2,39 +2,16 @@
  * test_host.c - the provider host as a broker meets it: of the same version and of another
  * one. There is no Docker here: what would be asked of it is refused.
  */
-#include "unit.h"
+#include "runtime/host_stage.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/limits.h"
-#include "config/config.h"
-#include "reactor.h"
-#include "runtime/host/host_private.h"
-#include "sys/packet.h"
 
-static struct poll_reactor loop;
-static struct host *host;
 static const struct config config = {
     .docker = {.image = "image:1", .host = "unix:///nonexistent/docker.sock"}};
-static int rendezvous_fd, control_fd, program_fd;
-static bool has_left;
-
-static void on_left(void *ctx)
-{
-    (void)ctx;
-    has_left = true;
-}
-
-static void pair_of(int pair[2])
-{
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
-}
 
 static void turn(void)
 {
@@ -42,20 +19,13 @@ static void turn(void)
         ;
 }
 
-/* A control channel, as the launcher sends it. */
 static void meet(void)
 {
-    static const char word = 'c';
-    int pair[2];
-
-    pair_of(pair);
-    assert_int_equal(packet_send(rendezvous_fd, &word, 1, &pair[1], 1, 0), 0);
-    close(pair[1]);
-    control_fd = pair[0];
+    host_meet();
     turn();
 }
 
-static void say(enum launcher_type type, uint32_t number)
+static void say_number(enum launcher_type type, uint32_t number)
 {
     struct launcher_message message = {.type = type, .number = number};
 
@@ -76,37 +46,17 @@ static int hear(struct launcher_message *ret)
 
 static int set_up(void **state)
 {
-    struct host_spec spec = {
-        .state = "/a/state/folder",
-        .pool_size = 3,
-        .left = on_left,
-    };
-    int pair[2];
-
     (void)state;
-    has_left = false;
-    control_fd = -1;
     poll_reactor_init(&loop);
-    pair_of(pair);
-    rendezvous_fd = pair[0];
-    spec.rendezvous_fd = pair[1];
-    program_fd = spec.program_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(host_open(&loop.reactor, &spec, backend_find("docker"), &config, &host, NULL),
-                     0);
+    host_begin((struct host_spec){.state = "/a/state/folder", .pool_size = 3}, &config);
     meet();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    int rendezvous = host->spec.rendezvous_fd;
-
     (void)state;
-    host_close(host);
-    close(rendezvous);
-    close(rendezvous_fd);
-    close(control_fd);
-    close(program_fd);
+    host_end();
     poll_reactor_free(&loop);
     return 0;
 }
@@ -116,10 +66,10 @@ static void test_hello(void **state)
     struct launcher_message message;
 
     (void)state;
-    say(LAUNCHER_HELLO, LAUNCHER_VERSION);
+    say_number(LAUNCHER_HELLO, LAUNCHER_VERSION);
     assert_int_equal(hear(&message), 1);
     assert_int_equal(message.type, LAUNCHER_WELCOME);
-    say(LAUNCHER_LOOK, 0);
+    say_number(LAUNCHER_LOOK, 0);
     assert_int_equal(hear(&message), 1);
     assert_int_equal(message.type, LAUNCHER_STATE);
     assert_int_equal(message.state.tier, STATE_END);
@@ -134,7 +84,7 @@ static void test_a_broker_of_another_version(void **state)
     struct launcher_message message;
 
     (void)state;
-    say(LAUNCHER_HELLO, LAUNCHER_VERSION + 1);
+    say_number(LAUNCHER_HELLO, LAUNCHER_VERSION + 1);
     assert_true(hear(&message) < 0);
     assert_true(has_left);
     assert_true(host_is_outdated(host));
@@ -146,12 +96,12 @@ static void test_a_broker_that_says_no_hello(void **state)
     struct launcher_message message;
 
     (void)state;
-    say(LAUNCHER_LOOK, 0);
+    say_number(LAUNCHER_LOOK, 0);
     assert_true(hear(&message) < 0);
     assert_false(has_left || host_is_outdated(host));
     close(control_fd);
     meet();
-    say(LAUNCHER_HELLO, LAUNCHER_VERSION);
+    say_number(LAUNCHER_HELLO, LAUNCHER_VERSION);
     assert_int_equal(hear(&message), 1);
     assert_int_equal(message.type, LAUNCHER_WELCOME);
 }

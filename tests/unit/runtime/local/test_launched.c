@@ -1,107 +1,13 @@
 /* test_launched.c - the launcher as a provider, faked by this file over a socket pair. */
-#include "reactor.h"
+#include "runtime/launcher_stage.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "boxes/boxes.h"
-#include "launcher/protocol.h"
-#include "runtime/box/box.h"
-#include "runtime/provider_ops.h"
 
-struct stage {
-    struct poll_reactor loop;
-    struct provider *provider;
-    int launcher_fd; /* our end */
-    /* what was called */
-    unsigned found, ready, ended, stopping, gone, made, refused, done;
-    uint32_t generation, ended_number, grace_ms;
-    struct made box; /* the last that was found or made */
-    struct box_facts facts;
-    struct error error;
-    bool closes_in_stopping;
-};
-
-/* ---- callbacks ---- */
-
-static void on_found(void *ctx, const struct made *made)
-{
-    struct stage *stage = ctx;
-
-    stage->found++;
-    stage->box = *made;
-}
-
-static void on_ready(void *ctx, uint32_t generation)
-{
-    struct stage *stage = ctx;
-
-    stage->ready++;
-    stage->generation = generation;
-}
-
-static void on_ended(void *ctx, uint32_t number, const struct box_facts *facts)
-{
-    struct stage *stage = ctx;
-
-    stage->ended++;
-    stage->ended_number = number;
-    stage->facts = *facts;
-}
-
-static void on_stopping(void *ctx, uint32_t grace_ms)
-{
-    struct stage *stage = ctx;
-
-    stage->stopping++;
-    stage->grace_ms = grace_ms;
-    if (stage->closes_in_stopping) {
-        launched_close(stage->provider);
-        stage->provider = NULL;
-    }
-}
-
-static void on_gone(void *ctx)
-{
-    struct stage *stage = ctx;
-
-    stage->gone++;
-}
-
-static void on_made(void *ctx, const struct made *made)
-{
-    struct stage *stage = ctx;
-
-    stage->made++;
-    stage->box = *made;
-}
-
-static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
-{
-    struct stage *stage = ctx;
-
-    stage->refused++;
-    stage->error = *err;
-    stage->facts = *facts;
-}
-
-static void on_done(void *ctx, const struct box_facts *facts)
-{
-    struct stage *stage = ctx;
-
-    stage->done++;
-    stage->facts = *facts;
-}
-
-static const struct launched_events events = {.found = on_found,
-                                              .ready = on_ready,
-                                              .ended = on_ended,
-                                              .stopping = on_stopping,
-                                              .gone = on_gone};
-static const struct make_events make_events = {.made = on_made, .refused = on_refused};
 static const struct make_request request = {
     .key = "session_1",
     .limits = {.memory_bytes = 64 << 20, .disk_bytes = 1 << 20, .pids = 9, .cpu_millis = 500},
@@ -111,29 +17,9 @@ static const struct make_request request = {
 
 /* ---- the launcher ---- */
 
-static void expect(struct stage *stage, struct launcher_message *ret, enum launcher_type type)
-{
-    int fd = -1;
-
-    assert_int_equal(launcher_receive(stage->launcher_fd, ret, &fd), 1);
-    assert_int_equal(fd, -1);
-    assert_int_equal(ret->type, type);
-}
-
-static void expect_nothing(struct stage *stage)
-{
-    struct launcher_message message;
-    int fd = -1;
-
-    assert_int_equal(launcher_receive(stage->launcher_fd, &message, &fd), 0);
-}
-
 static void answer(struct stage *stage, const struct launcher_message *message, int fd)
 {
-    assert_int_equal(launcher_send(stage->launcher_fd, message, fd), 1);
-    if (fd >= 0)
-        close(fd);
-    poll_reactor_turn(&stage->loop, 1000);
+    say(&stage->loop, stage->launcher_fd, message, fd);
 }
 
 static void answer_number(struct stage *stage, enum launcher_type type, uint32_t number)
@@ -141,17 +27,6 @@ static void answer_number(struct stage *stage, enum launcher_type type, uint32_t
     struct launcher_message message = {.type = type, .number = number};
 
     answer(stage, &message, -1);
-}
-
-/* The descriptor of a box without a warden. */
-static int channel(void)
-{
-    int pair[2];
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
-    close(pair[1]);
-    return pair[0];
 }
 
 static void answer_box(struct stage *stage, enum launcher_type type, uint32_t serial,
@@ -188,14 +63,13 @@ static int set_up(void **state)
 
     if (!stage)
         return -1;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
+    pair_of(pair);
     poll_reactor_init(&stage->loop);
     stage->launcher_fd = pair[0];
     assert_int_equal(launched_open(&stage->loop.reactor, pair[1], provider_known("local"), &events,
                                    stage, &stage->provider, NULL),
                      0);
-    expect(stage, &message, LAUNCHER_HELLO);
+    message = expect(stage->launcher_fd, LAUNCHER_HELLO);
     assert_int_equal(message.number, LAUNCHER_VERSION);
     *state = stage;
     return 0;
@@ -220,7 +94,7 @@ static uint32_t make(struct stage *stage)
     assert_int_equal(
         stage->provider->ops->make(stage->provider, &request, &make_events, stage, &serial, NULL),
         0);
-    expect(stage, &message, LAUNCHER_MAKE);
+    message = expect(stage->launcher_fd, LAUNCHER_MAKE);
     assert_int_equal(message.make.serial, serial);
     assert_string_equal(message.make.key, "session_1");
     assert_int_equal(message.make.memory_bytes, 64 << 20);
@@ -250,9 +124,9 @@ static void test_inventory_then_ready(void **state)
     assert_int_equal(stage->ready, 1);
     assert_int_equal(stage->generation, 3);
     launched_say_ready(stage->provider);
-    expect(stage, &message, LAUNCHER_READY);
+    message = expect(stage->launcher_fd, LAUNCHER_READY);
     stage->provider->ops->end(stage->provider, 41, stage->box.box, NULL, NULL);
-    expect(stage, &message, LAUNCHER_END);
+    message = expect(stage->launcher_fd, LAUNCHER_END);
     assert_int_equal(message.number, 41);
     answer_ended(stage, 41, 1, true);
     assert_int_equal(stage->ended, 0);
@@ -269,8 +143,8 @@ static void test_made_used_and_ended(void **state)
     assert_non_null(stage->box.box);
     stage->provider->ops->usage(stage->provider, 7, on_done, stage);
     stage->provider->ops->usage(stage->provider, 7, on_done, stage);
-    expect(stage, &message, LAUNCHER_USAGE);
-    expect(stage, &message, LAUNCHER_USAGE);
+    message = expect(stage->launcher_fd, LAUNCHER_USAGE);
+    message = expect(stage->launcher_fd, LAUNCHER_USAGE);
     message = (struct launcher_message){.type = LAUNCHER_USED,
                                         .usage = {.number = 7, .cpu_us = 5, .memory_bytes = 6}};
     answer(stage, &message, -1);
@@ -324,18 +198,17 @@ static void test_a_cancelled_box_is_ended(void **state)
     stage->provider->ops->make_cancel(stage->provider, serial);
     answer_box(stage, LAUNCHER_MADE, serial, 8);
     assert_int_equal(stage->made, 0);
-    expect(stage, &message, LAUNCHER_END);
+    message = expect(stage->launcher_fd, LAUNCHER_END);
     assert_int_equal(message.number, 8);
     answer_ended(stage, 8, 0, true);
     assert_int_equal(stage->ended, 0);
     answer_box(stage, LAUNCHER_MADE, 4711, 9); /* one that nobody asked for */
-    expect(stage, &message, LAUNCHER_END);
+    message = expect(stage->launcher_fd, LAUNCHER_END);
 }
 
 static void test_gone_by_itself(void **state)
 {
     struct stage *stage = *state;
-    struct launcher_message message;
 
     answer_box(stage, LAUNCHER_MADE, make(stage), 7);
     answer_ended(stage, 7, 3, false);
@@ -343,7 +216,7 @@ static void test_gone_by_itself(void **state)
     assert_int_equal(stage->ended_number, 7);
     assert_int_equal(stage->facts.usage.cpu_us, 3);
     stage->provider->ops->end(stage->provider, 7, stage->box.box, on_done, stage);
-    expect(stage, &message, LAUNCHER_END);
+    expect(stage->launcher_fd, LAUNCHER_END);
     answer_ended(stage, 7, 0, true); /* the launcher does not know it any more */
     assert_int_equal(stage->done, 1);
     assert_int_equal(stage->facts.usage.cpu_us, 3);
@@ -379,7 +252,7 @@ static void test_bad_keys_are_not_sent(void **state)
             stage->provider->ops->make(stage->provider, &bad, &make_events, stage, &serial, &err),
             -EINVAL);
     }
-    expect_nothing(stage);
+    expect_nothing(stage->launcher_fd);
 }
 
 /* More than the socket takes at once: nothing is lost, nothing changes places. */
@@ -408,13 +281,12 @@ static void test_a_launcher_that_is_slow(void **state)
 static void test_stopping_and_quit(void **state)
 {
     struct stage *stage = *state;
-    struct launcher_message message;
 
     answer_number(stage, LAUNCHER_STOPPING, 1234);
     assert_int_equal(stage->stopping, 1);
     assert_int_equal(stage->grace_ms, 1234);
     launched_quit(stage->provider);
-    expect(stage, &message, LAUNCHER_QUIT);
+    expect(stage->launcher_fd, LAUNCHER_QUIT);
 }
 
 static void test_closed_inside_a_callback(void **state)

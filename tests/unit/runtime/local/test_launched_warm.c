@@ -1,14 +1,12 @@
 /* test_launched_warm.c - kernels, layers and looks through a launcher that this file fakes. */
-#include "reactor.h"
+#include "runtime/fake_launcher.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "boxes/boxes.h"
-#include "launcher/protocol.h"
 #include "runtime/box/box.h"
 #include "runtime/provider_ops.h"
 
@@ -101,46 +99,25 @@ static const struct launched_events events = {
     .gone = on_nothing, .kernel_ended = on_kernel_ended, .verdict = on_verdict};
 static const struct make_events make_events = {.made = on_made};
 
-static void hear(struct stage *stage, struct launcher_message *ret, enum launcher_type type)
-{
-    int fd = -1;
-
-    assert_int_equal(launcher_receive(stage->launcher_fd, ret, &fd), 1);
-    assert_int_equal(ret->type, type);
-}
-
-static void expect_nothing(struct stage *stage)
-{
-    struct launcher_message message;
-    int fd = -1;
-
-    assert_int_equal(launcher_receive(stage->launcher_fd, &message, &fd), 0);
-}
-
 static void answer(struct stage *stage, const struct launcher_message *message, int fd)
 {
-    assert_int_equal(launcher_send(stage->launcher_fd, message, fd), 1);
-    if (fd >= 0)
-        close(fd);
-    poll_reactor_turn(&stage->loop, 1000);
+    say(&stage->loop, stage->launcher_fd, message, fd);
 }
 
 static int set_up(void **state)
 {
     struct stage *stage = calloc(1, sizeof(*stage));
-    struct launcher_message message;
     int pair[2];
 
     if (!stage)
         return -1;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
+    pair_of(pair);
     poll_reactor_init(&stage->loop);
     stage->launcher_fd = pair[0];
     assert_int_equal(launched_open(&stage->loop.reactor, pair[1], provider_known("local"), &events,
                                    stage, &stage->provider, NULL),
                      0);
-    hear(stage, &message, LAUNCHER_HELLO);
+    expect(stage->launcher_fd, LAUNCHER_HELLO);
     *state = stage;
     return 0;
 }
@@ -165,7 +142,7 @@ static int make(struct stage *stage, const struct make_request *request,
         stage->provider->ops->make(stage->provider, request, &make_events, stage, &serial, &err);
 
     if (r == 0)
-        hear(stage, ret, LAUNCHER_MAKE);
+        *ret = expect(stage->launcher_fd, LAUNCHER_MAKE);
     return r;
 }
 
@@ -201,7 +178,7 @@ static void test_what_a_box_is_asked_with(void **state)
     assert_int_equal(make(stage, &request, &message), -EINVAL);
     request.layer = LAYER "0";
     assert_int_equal(make(stage, &request, &message), -EINVAL);
-    expect_nothing(stage);
+    expect_nothing(stage->launcher_fd);
 }
 
 static void test_a_box_with_a_kernel(void **state)
@@ -214,8 +191,7 @@ static void test_a_box_with_a_kernel(void **state)
 
     assert_int_equal(make(stage, &request, &message), 0);
     serial = message.make.serial;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
+    pair_of(pair);
     close(pair[1]);
     message = (struct launcher_message){.type = LAUNCHER_MADE,
                                         .box = {.serial = serial,
@@ -236,7 +212,7 @@ static void test_kernels(void **state)
     struct launcher_message message;
 
     stage->provider->ops->kernel(stage->provider, 4, 9, 1, on_kernel, stage);
-    hear(stage, &message, LAUNCHER_KERNEL);
+    message = expect(stage->launcher_fd, LAUNCHER_KERNEL);
     assert_int_equal(message.kernel.number, 4);
     assert_int_equal(message.kernel.kernel, 9);
     assert_int_equal(message.kernel.tier, 1);
@@ -272,10 +248,10 @@ static void test_layers(void **state)
 
     stage->provider->ops->commit_layer(stage->provider, "b_1", on_layer_committed, stage);
     stage->provider->ops->commit_layer(stage->provider, "b_2", on_layer_committed, stage);
-    hear(stage, &message, LAUNCHER_COMMIT_LAYER);
+    message = expect(stage->launcher_fd, LAUNCHER_COMMIT_LAYER);
     assert_string_equal(message.commit_layer.key, "b_1");
     first = message.commit_layer.serial;
-    hear(stage, &message, LAUNCHER_COMMIT_LAYER);
+    message = expect(stage->launcher_fd, LAUNCHER_COMMIT_LAYER);
     assert_int_not_equal(message.commit_layer.serial, first);
     message = (struct launcher_message){
         .type = LAUNCHER_LAYER_COMMITTED,
@@ -296,42 +272,42 @@ static void test_layers(void **state)
     stage->provider->ops->commit_layer(stage->provider, "../x", on_layer_committed, stage);
     assert_int_equal(stage->layer_commits, 3);
     assert_int_equal(stage->error.num, -EINVAL);
-    expect_nothing(stage);
+    expect_nothing(stage->launcher_fd);
     stage->provider->ops->discard(stage->provider, "s_1", true);
-    hear(stage, &message, LAUNCHER_DISCARD);
+    message = expect(stage->launcher_fd, LAUNCHER_DISCARD);
     assert_true(message.commit_layer.is_packages);
     stage->provider->ops->discard(stage->provider, "S", true);
-    expect_nothing(stage);
+    expect_nothing(stage->launcher_fd);
     stage->provider->ops->set_default(stage->provider, LAYER);
-    hear(stage, &message, LAUNCHER_DEFAULT);
+    message = expect(stage->launcher_fd, LAUNCHER_DEFAULT);
     assert_string_equal(message.layer, LAYER);
     stage->provider->ops->set_default(stage->provider, NULL);
-    hear(stage, &message, LAUNCHER_DEFAULT);
+    message = expect(stage->launcher_fd, LAUNCHER_DEFAULT);
     assert_string_equal(message.layer, "");
     stage->provider->ops->drop_layer(stage->provider, LAYER);
-    hear(stage, &message, LAUNCHER_FORGET);
+    message = expect(stage->launcher_fd, LAUNCHER_FORGET);
     assert_string_equal(message.layer, LAYER);
     stage->provider->ops->drop_layer(stage->provider, "../x");
     stage->provider->ops->set_default(stage->provider, "../x");
-    expect_nothing(stage);
+    expect_nothing(stage->launcher_fd);
 }
 
 static void test_looks(void **state)
 {
     struct stage *stage = *state;
-    struct launcher_message message, zygote = {.type = LAUNCHER_STATE,
-                                               .state = {.layer = LAYER,
-                                                         .tier = 1,
-                                                         .is_ready = true,
-                                                         .pid = 77,
-                                                         .pooled = 2,
-                                                         .started_ns = 1000000,
-                                                         .ready_ns = 43000000}};
+    struct launcher_message zygote = {.type = LAUNCHER_STATE,
+                                      .state = {.layer = LAYER,
+                                                .tier = 1,
+                                                .is_ready = true,
+                                                .pid = 77,
+                                                .pooled = 2,
+                                                .started_ns = 1000000,
+                                                .ready_ns = 43000000}};
     struct launcher_message last = {.type = LAUNCHER_STATE,
                                     .state = {.tier = STATE_END, .pooled = 2, .pool_size = 4}};
 
     stage->provider->ops->look(stage->provider, on_state, on_looked, stage);
-    hear(stage, &message, LAUNCHER_LOOK);
+    expect(stage->launcher_fd, LAUNCHER_LOOK);
     answer(stage, &zygote, -1);
     assert_int_equal(stage->states, 1);
     assert_int_equal(stage->looks, 0);
@@ -378,23 +354,22 @@ static void test_forgotten(void **state)
     stage->provider->ops->look(stage->provider, on_state, on_looked, stage);
     stage->provider->ops->usage(stage->provider, 4, on_used, stage);
     stage->provider->ops->forget(stage->provider, stage);
-    hear(stage, &message, LAUNCHER_KERNEL);
-    hear(stage, &message, LAUNCHER_COMMIT_LAYER);
+    message = expect(stage->launcher_fd, LAUNCHER_KERNEL);
+    message = expect(stage->launcher_fd, LAUNCHER_COMMIT_LAYER);
     answers[1].layer_committed.serial = message.commit_layer.serial;
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
         answer(stage, &answers[i], -1);
     assert_int_equal(
         stage->kernels + stage->layer_commits + stage->states + stage->looks + stage->used, 0);
-    hear(stage, &message, LAUNCHER_LOOK);
-    hear(stage, &message, LAUNCHER_USAGE);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
-                     0);
+    message = expect(stage->launcher_fd, LAUNCHER_LOOK);
+    message = expect(stage->launcher_fd, LAUNCHER_USAGE);
+    pair_of(pair);
     close(pair[1]);
     message = (struct launcher_message){.type = LAUNCHER_MADE,
                                         .box = {.serial = 1, .number = 5, .key = "s_1"}};
     answer(stage, &message, pair[0]);
     assert_int_equal(stage->made, 0);
-    hear(stage, &message, LAUNCHER_END); /* the box that nobody wants any more */
+    message = expect(stage->launcher_fd, LAUNCHER_END); /* the box that nobody wants any more */
     assert_int_equal(message.number, 5);
 }
 

@@ -1,6 +1,7 @@
-/* tar.c - members of a tar stream as heads of 512 bytes; see tar.h. */
-#include "image/tar.h"
+/* tar.c - members of a tar archive, each a head of 512 bytes and its bytes; see tar.h. */
+#include "base/tar.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -21,6 +22,13 @@ struct head {
     char rest[12];
 };
 _Static_assert(sizeof(struct head) == TAR_BLOCK, "a head is one block");
+
+static int append_zeros(struct buf *to, size_t count)
+{
+    static const char zeros[2 * TAR_BLOCK];
+
+    return buf_append(to, zeros, count);
+}
 
 /* Digits in base 8 that fill a field but for the NUL at its end. */
 static void put_octal(char *field, size_t size, uint64_t value)
@@ -65,7 +73,6 @@ static int append_extended(const struct tar_member *member, struct buf *to)
 {
     struct buf records = BUF_INIT(to->maximum);
     struct head head = {.name = "pax", .kind = 'x'};
-    static const char zeros[TAR_BLOCK];
     char number[24];
     int r = 0;
 
@@ -87,7 +94,7 @@ static int append_extended(const struct tar_member *member, struct buf *to)
         if (r == 0)
             r = buf_append(to, records.data, records.length);
         if (r == 0)
-            r = buf_append(to, zeros, tar_padding(records.length));
+            r = append_zeros(to, tar_padding(records.length));
     }
     buf_free(&records);
     return r;
@@ -110,4 +117,71 @@ int tar_head(const struct tar_member *member, struct buf *to)
     put_octal(head.size, sizeof(head.size), size <= SIZE_MAX_OCTAL ? size : 0);
     put_octal(head.mtime, sizeof(head.mtime), member->mtime_s > 0 ? (uint64_t)member->mtime_s : 0);
     return append_head(&head, to);
+}
+
+/* ---- whole archives ---- */
+
+#define MTIME_S 1 /* the same contents, the same bytes */
+
+int tar_folder(struct buf *tar, const char *path)
+{
+    return tar_head(&(struct tar_member){TAR_FOLDER, path, .mode = 0755, .mtime_s = MTIME_S}, tar);
+}
+
+int tar_link(struct buf *tar, const char *path, const char *target)
+{
+    return tar_head(
+        &(struct tar_member){TAR_LINK, path, .target = target, .mode = 0777, .mtime_s = MTIME_S},
+        tar);
+}
+
+int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data, size_t length)
+{
+    int r = tar_head(
+        &(struct tar_member){TAR_FILE, path, .mode = mode, .size = length, .mtime_s = MTIME_S},
+        tar);
+
+    if (r == 0)
+        r = buf_append(tar, data, length);
+    return r == 0 ? append_zeros(tar, tar_padding(length)) : r;
+}
+
+int tar_end(struct buf *tar)
+{
+    return append_zeros(tar, 2 * TAR_BLOCK);
+}
+
+/* Digits up to a blank or NUL; false: none, or a number in one of tar's other ways. */
+static bool read_octal(const char *text, size_t size, size_t *ret)
+{
+    size_t value = 0, i = 0;
+
+    for (; i < size && text[i] >= '0' && text[i] <= '7'; i++) {
+        if (value > SIZE_MAX >> 4)
+            return false;
+        value = value << 3 | (size_t)(text[i] - '0');
+    }
+    *ret = value;
+    return i > 0 && (i == size || text[i] == ' ' || text[i] == 0);
+}
+
+const char *tar_first(const struct buf *tar, size_t *ret_length)
+{
+    size_t left = tar->length, size, blocks;
+
+    for (const char *at = tar->data; left >= TAR_BLOCK; at += blocks * TAR_BLOCK) {
+        const struct head *head = (const struct head *)at;
+
+        if (!read_octal(head->size, sizeof(head->size), &size))
+            return NULL;
+        if (head->kind == TAR_FILE || head->kind == 0) {
+            *ret_length = size;
+            return size <= left - TAR_BLOCK ? at + TAR_BLOCK : NULL;
+        }
+        blocks = 1 + size / TAR_BLOCK + (size % TAR_BLOCK != 0);
+        if (blocks > left / TAR_BLOCK)
+            return NULL;
+        left -= blocks * TAR_BLOCK;
+    }
+    return NULL;
 }

@@ -1,13 +1,14 @@
 /*
- * tar.h - the heads of a tar stream (POSIX pax, which is what Docker reads). Pure.
+ * tar.h - tar archives (POSIX pax, which is what Docker reads): heads for a stream, whole archives
+ * in memory, and the first file of one that came from outside. Pure.
  *
  * The same member gives the same bytes: no names of users, no time but the member's own. A file's
  * bytes follow its head, filled up with zeros to a whole block; two blocks of zeros are the end.
  *
- * Runs in: commands
+ * Runs in: every process
  */
-#ifndef BAILEY_IMAGE_TAR_H
-#define BAILEY_IMAGE_TAR_H
+#ifndef BAILEY_BASE_TAR_H
+#define BAILEY_BASE_TAR_H
 
 #include <stdint.h>
 
@@ -39,5 +40,14 @@ static inline unsigned tar_padding(uint64_t size)
 {
     return (unsigned)((TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK);
 }
+
+/* Whole members of root's, with the same time in each; 0, -EFBIG, -ENOMEM. */
+int tar_folder(struct buf *tar, const char *path);
+int tar_link(struct buf *tar, const char *path, const char *target); /* symbolic */
+int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data, size_t length);
+int tar_end(struct buf *tar);
+
+/* The first plain file's contents, whoever made the archive; NULL: there is none. */
+const char *tar_first(const struct buf *tar, size_t *ret_length);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "session/import_report.h"
+#include "recipe/import_report.h"
 
 #define ROW(module, line, text) \
     "{\"module\": \"" module "\", \"line\": " line ", \"import\": \"" text "\"}"

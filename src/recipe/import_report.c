@@ -1,5 +1,8 @@
-/* import_report.c - the import check's answer, checked and put into words; see import_report.h. */
-#include "session/import_report.h"
+/*
+ * import_report.c - checks the import check's reply and turns it into a message; see
+ * import_report.h.
+ */
+#include "recipe/import_report.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -11,12 +14,11 @@
 #include "base/str.h"
 #include "guest_files.h"
 
-#define ANSWER_MAX                                                                 \
-    (256 * KIB) /* 100 rows of check_imports.py, each character escaped, fit twice \
-                 */
+/* 100 rows of check_imports.py, each character escaped, fit twice */
+#define ANSWER_MAX (256 * KIB)
 #define ROWS_MAX 100
 #define MODULE_MAX 200 /* bytes of a module's name */
-#define WORDS_SIZE 256 /* of the code's own words that a message repeats */
+#define WORDS_SIZE 256 /* of text from the code that a message repeats */
 
 static const struct advice {
     const char *module;
@@ -54,7 +56,7 @@ static const char *advice_for(const char *module)
     return general_advice;
 }
 
-/* A copy that is fit for a terminal and a log: one line, no control bytes, cut at a character. */
+/* A copy that is safe for a terminal and a log: one line, no control bytes, cut at a character. */
 static const char *tame(char words[WORDS_SIZE], const char *text)
 {
     size_t length = strlen(text);
@@ -76,7 +78,7 @@ static const char *tame(char words[WORDS_SIZE], const char *text)
     return words;
 }
 
-/* Letters, digits, '_', '.' and what Python allows beyond ASCII: what a module can be called. */
+/* Letters, digits, '_', '.' and everything beyond ASCII, as Python allows in a module's name. */
 static bool is_module_name(const char *text)
 {
     size_t length = strlen(text);
@@ -108,7 +110,7 @@ static int add_row(json_t *row, char ***modules, struct buf *message, struct err
     char module_words[WORDS_SIZE], words[WORDS_SIZE];
     json_int_t line;
 
-    /* s refuses strings with NUL bytes and everything that is no string */
+    /* The format "s" refuses strings with NUL bytes and values that are not strings. */
     if (json_unpack(row, "{s:s, s:I, s:s}", "module", &module, "line", &line, "import", &written) <
             0 ||
         !is_module_name(module) || line < 0 || line > (json_int_t)LIMIT_CODE_BYTES)
@@ -149,7 +151,7 @@ static int describe_syntax_error(json_t *syntax, struct buf *message, struct err
 
     if (json_unpack(syntax, "{s:I, s:s}", "line", &line, "message", &text) < 0 || line < 0 ||
         line > (json_int_t)LIMIT_CODE_BYTES)
-        return nonsense(err, "the syntax error is wrong");
+        return nonsense(err, "syntax_error has the wrong members");
     if (line > 0)
         r = buf_printf(message, "line %lld: syntax error: %s", (long long)line, tame(words, text));
     else
@@ -184,13 +186,31 @@ int import_report_parse(const char *json, size_t length, char ***ret_modules, st
         return r;
     syntax = json_object_get(root, "syntax_error");
     if (!syntax || (!json_is_null(syntax) && modules[0]))
-        return nonsense(err, "no syntax_error, or beside imports");
+        return nonsense(err, "syntax_error is missing, or imports is beside it");
     r = json_is_null(syntax) ? 0 : describe_syntax_error(syntax, message, err);
     if (r < 0)
         return r;
     r = (int)strv_length(modules);
     *ret_modules = ptr_take(&modules);
     return r;
+}
+
+void import_line_add(struct buf *line, const void *data, size_t length)
+{
+    if (buf_append(line, data, length) < 0)
+        buf_append_text(line, "!"); /* cut: it will not parse */
+}
+
+int import_line_judge(const struct buf *line, char ***ret_modules, struct error *err)
+{
+    CLEANUP(buf_free) struct buf message = BUF_INIT(IMPORT_REPORT_MAX);
+    CLEANUP(strv_freep) char **modules = NULL;
+    int r = import_report_parse(buf_text(line), line->length, &modules, &message, err);
+
+    if (r <= 0)
+        return r;
+    *ret_modules = ptr_take(&modules);
+    return error_set(err, -EPERM, ERROR_BLOCKED_IMPORT, "%s", buf_text(&message));
 }
 
 int import_checker_make(struct import_checker *checker, const char *program, const char *script,
@@ -205,7 +225,7 @@ int import_checker_make(struct import_checker *checker, const char *program, con
         r = buf_printf(&checker->blocked, "%s%s", checker->blocked.length ? "," : "", *blocked);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "the list of blocked imports is too long");
-    /* Isolated and without site: nothing of the guest's comes before the checker. */
+    /* Isolated mode without site: no file of the guest is loaded before the checker. */
     memcpy(checker->argv,
            (const char *[]){program, "-I", "-S", "-c", buf_text(&checker->code), script,
                             buf_text(&checker->blocked), NULL},
