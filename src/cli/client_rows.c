@@ -571,6 +571,15 @@ static const struct option_row mcp_options[] = {
      .letter = 's',
      .argument = "NAME",
      .help = "use the session of this name (created if it does not exist) and keep it at the end"},
+    {.name = "template",
+     .argument = "NAME",
+     .help = "template of the session (default SANDBOX_TEMPLATE)",
+     .take = take_template_name},
+    {.name = "data",
+     .argument = "NAME=FILE",
+     .words = WORDS_FILE,
+     .help = "make this file available as /tmp/data/NAME.csv; may be repeated",
+     .take = take_data},
     {.name = "structured", .help = "return results as structured content too, for programs"},
     {.name = "config", .argument = "FILE", .words = WORDS_FILE, .help = "read this bailey.yaml"},
 };
@@ -585,8 +594,10 @@ const struct command mcp_command = {
         "with\n\n{\"mcpServers\": {\"bailey\": {\"command\": \"bailey\", \"args\": "
         "[\"mcp\"]}}}\n\ndocs/mcp.md describes others.\n\nThe tools are those of 'bailey tool'. "
         "Calls without a session share one, which is created at the first of them and deleted when "
-        "the input ends. Files that a command writes to /tmp/output are returned as pictures or as "
-        "links to resources.\n\nWhen the input ends, or on SIGINT or SIGTERM, running calls are "
+        "the input ends. With --template or --data it is made at once; a session of --session that "
+        "is there already keeps its template and gets the datasets. Files that a command writes to "
+        "/tmp/output are returned as pictures or as links to resources.\n\nWhen the input ends, or "
+        "on SIGINT or SIGTERM, running calls are "
         "cancelled. Only protocol messages are written to standard output.",
     .options = mcp_options,
     .option_count = ARRAY_SIZE(mcp_options),
