@@ -229,6 +229,7 @@ static int write_plan(struct launcher *launcher, const struct zygote *zygote,
         .root = limits->root[0] ? limits->root : NULL,
         .binds = launcher->binds,
         .bind_count = limits->bind_count,
+        .python = limits->python[0] ? limits->python : NULL,
         .files = plan->files,
     };
     size_t tiers_length = 0;

@@ -20,7 +20,7 @@
 #include "template/template.h"
 
 #define RECORD_MAX (4 * MIB)
-#define SHIPPED "data" /* known, though nobody has built it */
+#define SHIPPED TEMPLATE_DATA /* known, though nobody has built it */
 
 static void json_freep(json_t **json)
 {
@@ -131,6 +131,13 @@ int built_find(const struct config *config, const char *state, struct built_temp
     *ret = (struct built_template){0};
     if (!name || str_equal(name, TEMPLATE_PLAIN))
         return 0;
+    if (str_equal(name, TEMPLATE_AUTO)) {
+        struct error ignored = {0};
+
+        if (find(config, state, TEMPLATE_DATA, ret, &ignored) < 0)
+            built_free(ret);
+        return ignored.num == -ENOMEM ? error_memory(err) : 0;
+    }
     r = find(config, state, name, ret, err);
     if (r < 0)
         built_free(ret);
