@@ -363,6 +363,10 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     usage_box_over(session, facts);
     usage_data_over(session, session->held_data);
     session_become(session, SESSION_ENDED);
+    if (json_object_size(session->env) > 0) {
+        json_object_clear(session->env);
+        session_manager_forget(manager);
+    }
     datasets_remove(session);
     packages_remove(session);
     session_manager_discard(manager, manager->spec.folders.logs_fd, session->id);
