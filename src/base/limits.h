@@ -90,6 +90,7 @@
 #define LIMIT_PACED_BOXES 12         /* a second for each core, of a tenant that is not alone */
 #define LIMIT_PACED_AT_ONCE 4        /* for each core, before the pace is kept */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
+#define LIMIT_KEYS_OF_ADMIN 1000     /* that an admin may bring its own tenant to */
 #define LIMIT_LATE_KERNELS 1024    /* of runs that have ended, whose CPU time is not reported yet */
 #define LIMIT_TENANTS 4096         /* that are counted separately */
 #define LIMIT_SCRAPE_WAIT_MS 500   /* for the launcher's numbers; without them then */

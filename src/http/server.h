@@ -129,6 +129,8 @@ const char *http_query(const struct http_request *request, const char *name); /*
 void http_query_each(const struct http_request *request,
                      void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 const char *http_header(const struct http_request *request, const char *name); /* or NULL */
+/* Whether the header is there more than once, with different values. */
+bool http_header_differs(const struct http_request *request, const char *name);
 const void *http_body(const struct http_request *request, size_t *ret_length); /* WHOLE_BODY */
 int64_t http_body_length(const struct http_request *request); /* Content-Length; -1: unknown */
 
