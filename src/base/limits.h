@@ -65,6 +65,7 @@
 #define LIMIT_EVENTS_BYTES (16 * MIB)    /* and as text: with long command lines they are fewer */
 #define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
 #define LIMIT_CLIENTS 4096               /* connections at once, of each address */
+#define LIMIT_KEYLESS 512                /* of those, that one client address has without a key */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
 #define LIMIT_METRIC_SERIES 4096         /* label sets of one metric */

@@ -162,6 +162,11 @@ const char *http_key(const struct http_request *request)
     return request->key;
 }
 
+void http_set_admitted(struct http_request *request)
+{
+    http_keyless_leave(request->link);
+}
+
 bool http_tell_once(struct http_request *request)
 {
     bool is_first = !request->was_told;

@@ -184,6 +184,8 @@ static int decide(const struct auth *auth, struct http_request *http, int r,
         r = error_memory(own);
     else if (r < 0)
         note_refusal(auth, http, who, own);
+    if (r == 0)
+        http_set_admitted(http);
     return r;
 }
 
