@@ -64,7 +64,10 @@ void metrics_zero(struct metrics *metrics, enum metric metric);
 void metrics_observe(struct metrics *metrics, enum metric metric, const char *const *values,
                      double seconds);
 
-/* The whole in the text format 0.0.4. */
-int metrics_write(const struct metrics *metrics, struct buf *text);
+/*
+ * In the text format 0.0.4; with `tenant` only its own label sets of metrics that have the label
+ * "tenant", NULL: of all tenants.
+ */
+int metrics_write(const struct metrics *metrics, const char *tenant, struct buf *text);
 
 #endif
