@@ -450,7 +450,8 @@ static const struct option_row key_options[] = {
     {"tenant", 't', "NAME", WORDS_ANY,
      "new: its tenant: small letters, digits and '-' (default: default)", .take = take_tenant},
     {"scopes", 0, "LIST", WORDS_ANY,
-     "new: its scopes, of run, sessions, files, metrics, admin (default run,sessions,files)",
+     "new: its scopes, of run, sessions, files, metrics, admin, operator (default "
+     "run,sessions,files)",
      .take = take_scopes},
     {"expires", 0, "TIME", WORDS_ANY, "new: how long the key is valid, e.g. 24h (default: forever)",
      .take = take_expires},
@@ -470,8 +471,9 @@ const struct command key_command = {
     .description =
         "Requests over TCP need a key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'. A key "
         "belongs to a tenant, which sees only its own sessions, files, outputs and events, and has "
-        "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys, templates, "
-        "the audit).\n\n'new' and 'rotate' print the key on standard output, once; a salted hash "
+        "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys and audit of "
+        "its tenant), operator (those of all tenants, templates).\n\n'new' and 'rotate' print the "
+        "key on standard output, once; a salted hash "
         "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
         "the daemon over its unix socket, which needs no key.\n\nExample: bailey key new --tenant "
         "acme --scopes run,files --expires 720h",

@@ -119,7 +119,7 @@ static int find_interpreter(struct run *run, struct error *err)
     if (!provider_can(run->provider, PROVIDER_OWN_FILESYSTEM))
         return interpreter_find(run->language, run->shot->config, &run->interpreter, err);
     run->interpreter = (struct interpreter){.path = strdup(run->language->program)};
-    return run->interpreter.path ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return run->interpreter.path ? 0 : error_memory(err);
 }
 
 static int make_recipe(struct run *run, struct error *err)
@@ -208,7 +208,7 @@ static int make_box(struct run *run, struct error *err)
     };
 
     if (is_hosted && !host_env)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     run->result->runtime = run->provider->name;
     spec.bind_count = add_binds(&run->interpreter, binds, 0);
     spec.bind_count = add_binds(&run->python, binds, spec.bind_count);
@@ -248,7 +248,7 @@ static int fall_back(struct run *run, struct error *err)
         return r;
     if (recipe_fall_back(&run->recipe, run->result, run->shot->config->type, why.text,
                          run->language ? run->interpreter.path : NULL) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return make_box(run, err);
 }
 

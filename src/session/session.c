@@ -359,7 +359,6 @@ static void box_gone(void *ctx, const struct box_facts *facts)
 {
     struct session *session = ctx;
     struct session_manager *manager = session->manager;
-
     bool keeps_data = datasets_outlive(session);
 
     usage_box_over(session, facts);
@@ -369,6 +368,10 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     } else {
         usage_data_over(session, session->held_data);
         datasets_remove(session);
+    }
+    if (json_object_size(session->env) > 0) {
+        json_object_clear(session->env);
+        session_manager_forget(manager);
     }
     packages_remove(session);
     session_manager_discard(manager, manager->spec.folders.logs_fd, session->id);

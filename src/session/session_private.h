@@ -319,7 +319,10 @@ struct session_manager {
     } recent[LIMIT_RECENT_LAYERS]; /* layers of packages for runs; newest first (layers.c) */
     struct found *found; /* boxes of an earlier broker that belong to no session yet (adopt.c) */
     struct reactor_timer *later, *expiry, *sweeper, *usage;
-    bool is_usage_watched;           /* the timer `usage` is set */
+    struct reactor_timer
+        *forgetter;        /* environments of ended sessions are still in the index's log */
+    bool is_forgetting;    /* it is set */
+    bool is_usage_watched; /* the timer `usage` is set */
     struct reactor_timer *artifacts; /* timer; NULL: there is no index */
     struct refusal_log *refusal_log; /* refusal_log.c */
     bool has_later, is_sweeping;
@@ -335,10 +338,12 @@ struct session_manager {
 };
 
 /* session_manager.c */
-uint64_t session_manager_now_ms(void);                        /* wall clock */
-uint64_t time_add(uint64_t ms, uint64_t more_ms);             /* at most LIMIT_TIME_MS */
-void session_manager_later(struct session_manager *manager);  /* calls session_settle() for sessions
-                                                                 that need it, next turn */
+uint64_t session_manager_now_ms(void);                       /* wall clock */
+uint64_t time_add(uint64_t ms, uint64_t more_ms);            /* at most LIMIT_TIME_MS */
+void session_manager_later(struct session_manager *manager); /* calls session_settle() for sessions
+                                                                that need it, next turn */
+/* Removes what the index still has of environments of ended sessions, in a moment. */
+void session_manager_forget(struct session_manager *manager);
 void session_manager_expect(struct session_manager *manager); /* sets the expiry timer again */
 void session_manager_check_stopped(struct session_manager *manager);
 
