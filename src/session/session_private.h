@@ -115,8 +115,9 @@ struct session {
     unsigned pinned;  /* the list is being walked: no execution is dropped */
     uint64_t spooled; /* bytes on disk of its ended executions */
     struct outputs *outputs;
-    unsigned uploads; /* uploads of datasets under way */
-    unsigned asked;   /* questions to the provider without an answer yet */
+    struct code_store *code_stores; /* scripts that are being read (code_store.c) */
+    unsigned uploads;               /* uploads of datasets under way */
+    unsigned asked;                 /* questions to the provider without an answer yet */
     struct completion *completions;
 
     struct context *contexts; /* oldest first */
@@ -298,6 +299,16 @@ struct execution {
     struct account *account;    /* until it has ended; NULL: the caller is unknown */
     char trace[TRACE_ID_MAX];   /* trace id of the request; empty: none */
 };
+
+/* code_store.c: what a command runs: code that is among its words, or a file. */
+struct command_code {
+    const char *language;    /* static */
+    const char *code, *path; /* one of them is set, borrowed from the words */
+};
+bool code_of_command(const char *const *words, struct command_code *ret); /* false: no code */
+/* SANDBOX_STORE_CODE: the execution has ended, and its account still has the code. */
+void code_store(struct execution *execution);
+void code_stores_free(struct session *session); /* writes down what is still being read */
 
 struct session_manager {
     struct session_manager_spec spec;
