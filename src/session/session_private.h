@@ -246,6 +246,7 @@ struct cell {
     const char *word;           /* "new", "kept", "replaced"; static; NULL: it never had a kernel */
     char note[KERNEL_NOTE_MAX]; /* if replaced: why */
     bool has_lost;              /* the kernel died with this cell */
+    bool is_cut; /* its result does not have all values: LIMIT_JSON_STRUCTURE, LIMIT_CELL_RESULTS */
     bool was_sent_again, is_checked, is_settled;
     uint32_t found_kernel;             /* from the row, while the box is being adopted */
     struct import_check *import_check; /* the check of its imports, under way */
