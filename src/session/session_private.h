@@ -115,8 +115,9 @@ struct session {
     unsigned pinned;  /* the list is being walked: no execution is dropped */
     uint64_t spooled; /* bytes on disk of its ended executions */
     struct outputs *outputs;
-    unsigned uploads; /* uploads of datasets under way */
-    unsigned asked;   /* questions to the provider without an answer yet */
+    struct code_store *code_stores; /* scripts that are being read (code_store.c) */
+    unsigned uploads;               /* uploads of datasets under way */
+    unsigned asked;                 /* questions to the provider without an answer yet */
     struct completion *completions;
 
     struct context *contexts; /* oldest first */
@@ -245,6 +246,7 @@ struct cell {
     const char *word;           /* "new", "kept", "replaced"; static; NULL: it never had a kernel */
     char note[KERNEL_NOTE_MAX]; /* if replaced: why */
     bool has_lost;              /* the kernel died with this cell */
+    bool is_cut; /* its result does not have all values: LIMIT_JSON_STRUCTURE, LIMIT_CELL_RESULTS */
     bool was_sent_again, is_checked, is_settled;
     uint32_t found_kernel;             /* from the row, while the box is being adopted */
     struct import_check *import_check; /* the check of its imports, under way */
@@ -298,6 +300,16 @@ struct execution {
     struct account *account;    /* until it has ended; NULL: the caller is unknown */
     char trace[TRACE_ID_MAX];   /* trace id of the request; empty: none */
 };
+
+/* code_store.c: what a command runs: code that is among its words, or a file. */
+struct command_code {
+    const char *language;    /* static */
+    const char *code, *path; /* one of them is set, borrowed from the words */
+};
+bool code_of_command(const char *const *words, struct command_code *ret); /* false: no code */
+/* SANDBOX_STORE_CODE: the execution has ended, and its account still has the code. */
+void code_store(struct execution *execution);
+void code_stores_free(struct session *session); /* writes down what is still being read */
 
 struct session_manager {
     struct session_manager_spec spec;

@@ -168,8 +168,8 @@ static void write_note(struct session *heir, const struct session *old, char not
             has_all = false;
     }
     snprintf(note, SUCCESSION_NOTE,
-             "the earlier session has ended (%s): its files, variables, installed packages and "
-             "running commands are gone. This is a new, empty one with the template '%s'%s%s%s",
+             "the earlier session has ended (%s): its files, variables, environment, installed "
+             "packages and running commands are gone. This is a new, empty one with the template '%s'%s%s%s",
              why_ended(old), heir->template_name,
              names.length > 0 ? " and the same datasets: " : "", buf_text(&names),
              has_all ? "" : ", ...");
@@ -195,8 +195,6 @@ int session_manager_succeed(struct session_manager *manager, const char *before,
     keeps = old->keeps_data || (old->state == SESSION_ENDING && datasets_outlive(old));
     if (!wanted.template_name)
         wanted.template_name = old->template_name;
-    if (!wanted.env)
-        wanted.env = old->env;
     if (!wanted.idle_ms)
         wanted.idle_ms = old->idle_ms;
     r = session_manager_create(manager, &wanted, ret, err);
