@@ -169,7 +169,8 @@ static void write_note(struct session *heir, const struct session *old, char not
     }
     snprintf(note, SUCCESSION_NOTE,
              "the earlier session has ended (%s): its files, variables, environment, installed "
-             "packages and running commands are gone. This is a new, empty one with the template '%s'%s%s%s",
+             "packages and running commands are gone. This is a new, empty one with the template "
+             "'%s'%s%s%s",
              why_ended(old), heir->template_name,
              names.length > 0 ? " and the same datasets: " : "", buf_text(&names),
              has_all ? "" : ", ...");
