@@ -2,8 +2,8 @@
  * own_programs.c - python, python3, pip and pip3 of a box, in a folder that comes first in its
  * PATH: the interpreter that code runs with, whatever else the host has in /usr/bin.
  *
- * python is a script and not a link: Python finds a virtual environment by the path that it was
- * started with.
+ * python is a link. Where Python is of a virtual environment it is a script: Python finds the
+ * environment by the path that it was started with.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,14 +42,46 @@ uint64_t own_programs_inodes(const struct launch_spec *spec)
     return own_programs_wanted(spec) ? INODES : 0;
 }
 
-/* A script that becomes the interpreter; a path with a quote in it cannot be written so: NULL. */
+static const char *program_of(const struct launch_spec *spec)
+{
+    return spec->layer ? LAYER_PYTHON : spec->python;
+}
+
+/* Where a path of the box is outside, as far as this process can reach it. */
+static int outside(const struct launch_spec *spec, const char *path, char *ret, size_t size)
+{
+    for (size_t i = 0; i < spec->bind_count; i++) {
+        size_t length = strlen(spec->binds[i].box);
+
+        if (str_starts(path, spec->binds[i].box) && path[length] == '/')
+            return str_format(ret, size, "%s%s", spec->binds[i].host, path + length);
+    }
+    return str_format(ret, size, "%s%s", spec->root ? spec->root : "", path);
+}
+
+static bool is_there(const struct launch_spec *spec, const char *path)
+{
+    char real[PATH_MAX];
+
+    return outside(spec, path, real, sizeof(real)) == 0 && access(real, F_OK) == 0;
+}
+
+/* A given root may have Python and no shell; a path with a quote in it cannot be written. */
+static bool needs_script(const struct launch_spec *spec)
+{
+    const char *slash = strrchr(spec->python, '/');
+    char settings[PATH_MAX];
+
+    if (!slash || strchr(spec->python, '\'') || !is_there(spec, "/bin/sh"))
+        return false;
+    return spec->layer || (str_format(settings, sizeof(settings), "%.*s/../pyvenv.cfg",
+                                      (int)(slash - spec->python), spec->python) == 0 &&
+                           is_there(spec, settings));
+}
+
 static const char *python_script(struct plan_builder *builder, const struct launch_spec *spec)
 {
-    const char *program = spec->layer ? LAYER_PYTHON : spec->python;
-
-    return strchr(program, '\'')
-               ? NULL
-               : plan_builder_text(builder, "#!/bin/sh\nexec '%s' \"$@\"\n", program);
+    return plan_builder_text(builder, "#!/bin/sh\nexec '%s' \"$@\"\n", program_of(spec));
 }
 
 /* `folder` is where python is, as seen from inside. */
@@ -65,30 +97,19 @@ static const char *pip_script(struct plan_builder *builder, const char *folder)
     return NULL;
 }
 
-/* A given root may have Python and no shell. */
-static bool has_shell(const struct launch_spec *spec)
-{
-    char path[PATH_MAX];
-
-    return str_format(path, sizeof(path), "%s/bin/sh", spec->root ? spec->root : "") == 0 &&
-           access(path, F_OK) == 0;
-}
-
 void own_programs_plan(struct plan_builder *builder, const struct launch_spec *spec)
 {
-    const char *python = own_programs_wanted(spec) ? python_script(builder, spec) : NULL;
     const char *pip;
 
-    if (!python)
+    if (!own_programs_wanted(spec))
         return;
     pip = pip_script(builder, "/" IN_BOX);
     plan_builder_step(builder, STEP_DIR, IN_BOX, NULL, 0755);
-    if (has_shell(spec))
-        plan_builder_step(builder, STEP_FILE, IN_BOX "/python", python, 0555);
+    if (needs_script(spec))
+        plan_builder_step(builder, STEP_FILE, IN_BOX "/python", python_script(builder, spec), 0555);
     else
-        plan_builder_step(
-            builder, STEP_SYMLINK, IN_BOX "/python",
-            plan_builder_text(builder, "%s", spec->layer ? LAYER_PYTHON : spec->python), 0);
+        plan_builder_step(builder, STEP_SYMLINK, IN_BOX "/python",
+                          plan_builder_text(builder, "%s", program_of(spec)), 0);
     plan_builder_step(builder, STEP_SYMLINK, IN_BOX "/python3", "python", 0);
     if (pip) {
         plan_builder_step(builder, STEP_FILE, IN_BOX "/pip", pip, 0555);
@@ -97,40 +118,43 @@ void own_programs_plan(struct plan_builder *builder, const struct launch_spec *s
     builder->own_programs = "/" IN_BOX;
 }
 
-static int write_program(const char *folder, const char *name, const char *text)
+/* `text` NULL: a link to `target`. Each has its name with a 3 too. */
+static int write_program(const char *folder, const char *name, const char *text, const char *target)
 {
     CLEANUP(fd_closep) int fd = -1;
-    char path[PATH_MAX], link[PATH_MAX];
-    int r;
+    char path[PATH_MAX], again[PATH_MAX];
+    int r = 0;
 
     if (str_format(path, sizeof(path), "%s/%s", folder, name) < 0 ||
-        str_format(link, sizeof(link), "%s3", path) < 0)
+        str_format(again, sizeof(again), "%s3", path) < 0)
         return -ENAMETOOLONG;
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
-    if (fd < 0)
-        return -errno;
-    r = fd_write_all(fd, text, strlen(text));
-    if (r == 0 && fchmod(fd, 0555) < 0)
-        r = -errno;
-    return r == 0 && symlink(name, link) < 0 ? -errno : r;
+    if (!text) {
+        r = symlink(target, path) < 0 ? -errno : 0;
+    } else {
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
+        r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+        if (r == 0 && fchmod(fd, 0555) < 0)
+            r = -errno;
+    }
+    return r == 0 && symlink(name, again) < 0 ? -errno : r;
 }
 
 int own_programs_write(struct plan_builder *builder, const struct launch_spec *spec,
                        const char *folder, struct error *err)
 {
-    const char *python = own_programs_wanted(spec) ? python_script(builder, spec) : NULL;
     const char *path, *pip;
     int r;
 
-    if (!python)
+    if (!own_programs_wanted(spec))
         return 0;
     path = plan_builder_text(builder, "%s/bin", folder);
     pip = pip_script(builder, path);
     if (mkdir(path, 0755) < 0 || chmod(path, 0755) < 0)
         return error_errno(err, "making the private folder %s", path);
-    r = write_program(path, "python", python);
+    r = write_program(path, "python", needs_script(spec) ? python_script(builder, spec) : NULL,
+                      program_of(spec));
     if (r == 0 && pip)
-        r = write_program(path, "pip", pip);
+        r = write_program(path, "pip", pip, NULL);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "writing the programs of the box: %s", strerror(-r));
     plan_builder_rule(builder, RULE_READ_DIR, path);

@@ -75,6 +75,17 @@ def test_a_virtual_environment(room):
         assert said("exec", "--", name, "-c", WHO, env=env, room=room) == mine
 
 
+def test_a_virtual_environment_in_a_session(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("environment") / "own"
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
+    with serve.Daemon({"SANDBOX_PYTHON": str(folder / "bin" / "python")}) as running:
+        session = running.session()["id"]
+        mine = tool(running, "run_code", session, code=WHO)
+        assert mine.endswith(str(folder)), mine
+        for name in NAMES:
+            assert tool(running, "sandbox_exec", session, command=[name, "-c", WHO]) == mine
+
+
 def test_in_a_session(daemon):
     session = daemon.session()["id"]
     mine = tool(daemon, "run_code", session, code=WHO)
