@@ -44,7 +44,7 @@ static int begin_argv(struct recipe *recipe, const struct recipe_spec *spec, str
         recipe->path = NULL;
     if (!recipe->path || strv_push(&recipe->argv, spec->program) < 0 ||
         strv_push(&recipe->argv, name) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return 0;
 }
 
@@ -95,7 +95,7 @@ int recipe_make(struct recipe *recipe, const struct recipe_spec *spec, struct er
                               .has_input = spec->has_input,
                               .timeout_ms = spec->timeout_ms};
     if (!recipe->argv || !recipe->env)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (spec->language)
         r = begin_argv(recipe, spec, err);
     if (r < 0)

@@ -99,7 +99,7 @@ def test_private_folders_in_one_tmpdir():
 def test_a_daemon_is_not_stopped_by_its_pid_in_another_namespace(before):
     """The state folder is shared, the pids are not: that pid may be any process here."""
     other = Neighbour(0)
-    done = support.bailey("daemon", "stop", env=other.env, room=other.room)
+    done = support.bailey("daemon", "stop", "--force", env=other.env, room=other.room)
     assert done.status != 0 and "another pid namespace" in done.stderr, done
     assert support.bailey("daemon", "status", env=other.env, room=other.room).status == 0
     other.begin()

@@ -99,7 +99,8 @@ def test_the_python_that_path_finds_is_the_one_that_runs():
     if not found or not (shims / "python3").exists():
         pytest.skip("this machine has no pyenv shims")
     env = {"PATH": f"{shims}:{shims.parent / 'bin'}:{support.PATH}",
-           "HOME": os.path.expanduser("~"), "PYENV_ROOT": str(shims.parent)}
+           "HOME": os.path.expanduser("~"), "PYENV_ROOT": str(shims.parent),
+           "SANDBOX_TEMPLATE": "python"}
     code = "import sys; print(sys.version.split()[0], sys.prefix)"
     outside = subprocess.run(["python3", "-c", code], env={**os.environ, **env}, text=True, cwd="/",
                              capture_output=True, check=True).stdout

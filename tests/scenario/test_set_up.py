@@ -131,10 +131,9 @@ def test_a_long_command_shows_its_last_line(tmp_path):
 def test_an_interrupt_ends_the_command_too(tmp_path, number):
     pid_file = tmp_path / "pid"
     process = subprocess.Popen(
-        [TOOLS / "quietly", "doing it", "sh", "-c", f"echo $$ > {pid_file}.new;"
-         f" mv {pid_file}.new {pid_file}; exec sleep 1000"],
+        [TOOLS / "quietly", "doing it", "sh", "-c", f"echo $$ > {pid_file}; exec sleep 1000"],
         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    support.wait_until(pid_file.exists, "the command runs")
+    support.wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"), "the command runs")
     process.send_signal(number)
     assert process.wait(support.PATIENCE) == 128 + number
     process.stderr.close()
