@@ -37,6 +37,7 @@ SWITCH(is_raw)
 SWITCH(is_all)
 SWITCH(is_recursive)
 SWITCH(follows)
+SWITCH(is_forced)
 
 static int take_env(void *target, const char *value, struct error *err)
 {
@@ -119,7 +120,9 @@ static const struct option_row session_options[] = {
     {"template", 0, "NAME", WORDS_ANY, "new: its template (default SANDBOX_TEMPLATE)",
      .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
-     "new: make this file available as /tmp/data/NAME.csv; may be repeated", .take = take_data},
+     "new: make this file available as /tmp/data/NAME.csv; NAME.parquet and other kinds keep their "
+     "ending; may be repeated",
+     .take = take_data},
     {"env", 'e', "NAME[=VALUE]", WORDS_ANY,
      "new: set a variable for every command in it; may be repeated", .take = take_env},
     {"idle", 0, "TIME", WORDS_ANY, "new: end it after this time without use: 30m",
@@ -449,7 +452,8 @@ static const struct option_row key_options[] = {
     {"tenant", 't', "NAME", WORDS_ANY,
      "new: its tenant: small letters, digits and '-' (default: default)", .take = take_tenant},
     {"scopes", 0, "LIST", WORDS_ANY,
-     "new: its scopes, of run, sessions, files, metrics, admin (default run,sessions,files)",
+     "new: its scopes, of run, sessions, files, metrics, admin, operator (default "
+     "run,sessions,files)",
      .take = take_scopes},
     {"expires", 0, "TIME", WORDS_ANY, "new: how long the key is valid, e.g. 24h (default: forever)",
      .take = take_expires},
@@ -469,8 +473,9 @@ const struct command key_command = {
     .description =
         "Requests over TCP need a key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'. A key "
         "belongs to a tenant, which sees only its own sessions, files, outputs and events, and has "
-        "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys, templates, "
-        "the audit).\n\n'new' and 'rotate' print the key on standard output, once; a salted hash "
+        "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys and audit of "
+        "its tenant), operator (those of all tenants, templates).\n\n'new' and 'rotate' print the "
+        "key on standard output, once; a salted hash "
         "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
         "the daemon over its unix socket, which needs no key.\n\nExample: bailey key new --tenant "
         "acme --scopes run,files --expires 720h",
@@ -483,6 +488,7 @@ const struct command key_command = {
 
 static const struct option_row daemon_options[] = {
     {"follow", 'f', NULL, WORDS_ANY, "log: follow new lines", .take = take_follows},
+    {"force", 0, NULL, WORDS_ANY, "stop: end live sessions without asking", .take = take_is_forced},
     ROW_JSON,
     ROW_CONFIG,
 };
@@ -490,12 +496,14 @@ static const struct option_row daemon_options[] = {
 const struct command daemon_command = {
     .name = "daemon",
     .summary = "show or stop the daemon, or print its log",
-    .usage = "status | stop | log [-f]",
+    .usage = "status | stop [--force] | log [-f]",
     .description =
         "The daemon keeps sessions alive between commands. It starts when a command needs it and "
         "exits after 10 minutes without a session and a client.\n\n'status' has exit status 3 when "
-        "no daemon is running. 'stop' ends the daemon and all its sessions, and waits until it is "
-        "gone; the next command that needs a daemon starts one with the settings of that moment. "
+        "no daemon is running. 'stop' ends the daemon and all its sessions, says which, and waits "
+        "until it is gone. While sessions are live it asks on a terminal, and elsewhere needs "
+        "--force; SIGTERM to the daemon never asks. The next command that needs a daemon starts "
+        "one with the settings of that moment. "
         "'log' prints the daemon's log.",
     OPTIONS(daemon_options),
     .operand = "ACTION",
@@ -567,6 +575,15 @@ static const struct option_row mcp_options[] = {
      .letter = 's',
      .argument = "NAME",
      .help = "use the session of this name (created if it does not exist) and keep it at the end"},
+    {.name = "template",
+     .argument = "NAME",
+     .help = "template of the session (default SANDBOX_TEMPLATE)",
+     .take = take_template_name},
+    {.name = "data",
+     .argument = "NAME=FILE",
+     .words = WORDS_FILE,
+     .help = "make this file available as /tmp/data/NAME.csv; may be repeated",
+     .take = take_data},
     {.name = "structured", .help = "return results as structured content too, for programs"},
     {.name = "config", .argument = "FILE", .words = WORDS_FILE, .help = "read this bailey.yaml"},
 };
@@ -581,8 +598,10 @@ const struct command mcp_command = {
         "with\n\n{\"mcpServers\": {\"bailey\": {\"command\": \"bailey\", \"args\": "
         "[\"mcp\"]}}}\n\ndocs/mcp.md describes others.\n\nThe tools are those of 'bailey tool'. "
         "Calls without a session share one, which is created at the first of them and deleted when "
-        "the input ends. Files that a command writes to /tmp/output are returned as pictures or as "
-        "links to resources.\n\nWhen the input ends, or on SIGINT or SIGTERM, running calls are "
+        "the input ends. With --template or --data it is made at once; a session of --session that "
+        "is there already keeps its template and gets the datasets. Files that a command writes to "
+        "/tmp/output are returned as pictures or as links to resources.\n\nWhen the input ends, or "
+        "on SIGINT or SIGTERM, running calls are "
         "cancelled. Only protocol messages are written to standard output.",
     .options = mcp_options,
     .option_count = ARRAY_SIZE(mcp_options),

@@ -390,6 +390,17 @@ static int choose_addresses(struct preparation *made, struct error *err)
     return 0;
 }
 
+/* A door that is asked for and does not exist is an error: nothing is run in its name. */
+static int check_doors(const struct config *config, struct error *err)
+{
+    if (!config->code_interpreter)
+        return 0;
+    return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
+                     "providers.code_interpreter.enabled (%s) asks for the Responses API, which "
+                     "this version does not have: set it to false, or remove it",
+                     config->values[KEY_PROVIDER_ENABLED].where);
+}
+
 static int prepare(struct preparation *made, const struct invocation *invocation, struct error *err)
 {
     const struct serve_request *request = &made->request;
@@ -397,6 +408,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
 
     if (result == 0)
         result = options_configure(&invocation->parsed, &made->config, err);
+    if (result == 0)
+        result = check_doors(&made->config, err);
     if (result == 0)
         result = choose_addresses(made, err);
     if (result == 0)

@@ -77,6 +77,16 @@ static int list_tools(bool is_json)
     return is_json ? print_json(json_pack("{s:o}", "tools", tools)) : print_text(&text);
 }
 
+/* run_python_code always replies with a text, whatever is wrong; its caller may be a model. */
+static int fail(const struct tool_row *tool, const struct error *err)
+{
+    CLEANUP(buf_free) struct buf reply = BUF_INIT(TOOL_REPLY_MAX);
+
+    if (tool->id != TOOL_RUN_PYTHON_CODE || run_python_code_failed(err, &reply) < 0)
+        return message_bad_input(err);
+    return print_guest_text(&reply);
+}
+
 static int run_tool(const struct invocation *invocation)
 {
     CLEANUP(buf_free) struct buf input = BUF_INIT(TOOL_INPUT_MAX);
@@ -94,13 +104,14 @@ static int run_tool(const struct invocation *invocation)
         return list_tools(option_given(&invocation->parsed, "json", NULL));
     if (!tool)
         return unknown_tool(invocation->parsed.operands[0]);
-    if (options_take(&invocation->parsed, &request, &err) < 0 ||
-        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
+    if (options_take(&invocation->parsed, &request, &err) < 0)
+        return message_bad_input(&err);
+    if (request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 ||
         paths_choose(&paths, &config, invocation->env, NULL, NULL, &err) < 0 ||
         (config_can(&config, PROVIDER_HOSTED) && engine_program(engine, &err) < 0) ||
         read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
-        return message_bad_input(&err);
+        return fail(tool, &err);
 
     if (tool_call(tool, buf_text(&input), input.length,
                   &(struct tool_context){.config = &config,
@@ -132,7 +143,8 @@ static int take_nothing(void *target, const char *value, struct error *err)
 }
 
 static const struct option_row options[] = {
-    {"session", 's', "ID", WORDS_ANY, "the session it works in", .take = take_nothing},
+    {"session", 's', "ID", WORDS_ANY, "the session it works in (default: your session 'default')",
+     .take = take_nothing},
     {"list", 0, NULL, WORDS_ANY, "list the tools", .take = take_nothing},
     {"json", 'j', NULL, WORDS_ANY, "with --list: print JSON", .take = take_nothing},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
@@ -157,9 +169,9 @@ const struct command tool_command = {
     .description =
         "Calls a tool with JSON parameters, from the argument or from standard input, and prints "
         "its reply. The exit status is 0 when the tool replied, also if the reply is an error of "
-        "the code.\n\nrun_python_code runs in a fresh box. The sandbox_ tools work in a session: "
-        "name one with -s ('bailey session new' creates one); without it each call creates a new "
-        "session, which the reply names. run_code uses a session only if one is named.\n\nExample: "
+        "the code.\n\nrun_python_code runs in a fresh box. The other tools work in a session: "
+        "the one named with -s or in the parameters, else your session 'default', which is made "
+        "when it is needed. 'bailey run' runs code without a session.\n\nExample: "
         "bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
     .options = options,
     .option_count = ARRAY_SIZE(options),

@@ -25,7 +25,7 @@ const struct config_row config_table[_KEY_MAX] = {
                              "modules that SANDBOX_BLOCK_DANGEROUS_IMPORTS refuses"},
     [KEY_STORE_CODE] = {"SANDBOX_STORE_CODE", "sandbox.store_code", "on_error",
                         "on_error, always, never",
-                        "when code and result of a run are stored in artifacts/executions/"},
+                        "when code and result are stored in artifacts/executions/"},
     [KEY_FALLBACK] = {"SANDBOX_FALLBACK", "sandbox.fallback", "none", "none, local",
                       "the runtime to use when that of SANDBOX_TYPE is not available"},
     [KEY_LANGUAGES] = {"SANDBOX_SUPPORTED_LANGUAGES", "sandbox.supported_languages",
@@ -86,9 +86,10 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_STOP_GRACE] = {"SANDBOX_STOP_GRACE", "sandbox.stop_grace", "5s",
                         "more than 0, at most 86400 seconds; e.g. 5s",
                         "how long running commands may take to end when the daemon stops"},
-    [KEY_TEMPLATE] = {"SANDBOX_TEMPLATE", "sandbox.template", "python",
-                      "the name of a template: python, data, or one that you built",
-                      "template of boxes: interpreter, packages, files"},
+    [KEY_TEMPLATE] = {"SANDBOX_TEMPLATE", "sandbox.template", "auto",
+                      "auto, or the name of a template: python, data, or one that you built",
+                      "template of boxes: interpreter, packages, files; auto is data where it is "
+                      "built, else python, and with Docker what the image has"},
     [KEY_NODE] = {"SANDBOX_NODE", "sandbox.node", NULL,
                   "an absolute path or a name on PATH; e.g. node22",
                   "Node.js to use for JavaScript instead of the first one on PATH"},
@@ -224,4 +225,11 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_PROVIDER_MAX_OUTPUT] =
         {"SANDBOX_EXECUTE_OUTPUT", PROVIDER "max_output_size", "10m", "1 to 256m; e.g. 10m",
          "output of POST /execute that is kept, for each stream and for its files"},
+    [KEY_PROVIDER_PER] = {NULL, PROVIDER "per", "container", "container or execution",
+                          "what one sandbox serves: a container of responses, or one execution"},
+    [KEY_PROVIDER_ITEM_SHAPE] = {NULL, PROVIDER "item_shape", "flat", "flat or nested",
+                                 "how a code interpreter call looks in a response"},
+    [KEY_PROVIDER_ENABLED] = {NULL, "providers.code_interpreter.enabled", "false", TRUTH,
+                              "offer the code interpreter of OpenAI's Responses API; this version "
+                              "cannot yet, and 'bailey serve' refuses to start with true"},
 };

@@ -182,6 +182,19 @@ static json_t *make_output_files(const struct writer *writer)
         const struct output_file *file = &writer->result->files[i];
 
         if (file->path && !file->skipped)
+            array = append(array, text(file->name));
+    }
+    return array;
+}
+
+static json_t *make_files(const struct writer *writer)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; array && i < writer->result->file_count; i++) {
+        const struct output_file *file = &writer->result->files[i];
+
+        if (file->path && !file->skipped)
             array = append(array, make_file(file->name, "path", file->path, file->bytes));
     }
     return array;
@@ -364,6 +377,7 @@ static const struct row meta_rows[] = {
     {"signal", .make = make_signal},
     {"blocked_imports", .make = make_blocked_imports},
     {"output_files", .make = make_output_files},
+    {"files", .make = make_files},
     {"total_output_files", MEMBER(KIND_COUNT, total_output_files)},
     {"skipped_files", .make = make_skipped_files},
     {"usage", .make = make_usage},
@@ -427,6 +441,33 @@ static int append_note(struct buf *text_, const struct buf *note)
     return r < 0 ? r : text_clean(text_, buf_text(note), note->length, false, &invalid_bytes);
 }
 
+/* Why the run did not start or was ended, if the text does not end with that line already. */
+static int append_error(struct buf *text_, const struct error *error)
+{
+    CLEANUP(buf_free) struct buf line = BUF_INIT(4 * sizeof(error->text));
+    uint64_t invalid_bytes = 0;
+    int r;
+
+    if (!error->code || !error->text[0])
+        return 0;
+    r = text_clean(&line, error->text, strlen(error->text), false, &invalid_bytes);
+    if (r == 0)
+        r = buf_append_text(&line, "\n");
+    if (r == 0 && text_->length >= line.length &&
+        memcmp(text_->data + text_->length - line.length, line.data, line.length) == 0)
+        return 0;
+    if (r == 0 && text_->length > 0 && text_->data[text_->length - 1] != '\n')
+        r = buf_append_text(text_, "\n");
+    return r < 0 ? r : buf_append(text_, line.data, line.length);
+}
+
+static int append_engine(struct buf *text_, const struct result *result)
+{
+    int r = append_note(text_, &result->note);
+
+    return r < 0 ? r : append_error(text_, &result->error);
+}
+
 int result_stdout(const struct result *result, struct buf *text_)
 {
     uint64_t invalid_bytes;
@@ -439,7 +480,7 @@ int result_stderr(const struct result *result, struct buf *text_)
     uint64_t invalid_bytes;
     int r = capture_text(&result->err, text_, &invalid_bytes);
 
-    return r < 0 ? r : append_note(text_, &result->note);
+    return r < 0 ? r : append_engine(text_, result);
 }
 
 json_t *result_to_json(const struct result *result)
@@ -453,7 +494,7 @@ json_t *result_to_json(const struct result *result)
 
     if (capture_text(&result->out, &writer.out, &writer.out_invalid_bytes) == 0 &&
         capture_text(&result->err, &writer.err, &writer.err_invalid_bytes) == 0 &&
-        append_note(&writer.err, &result->note) == 0)
+        append_engine(&writer.err, result) == 0)
         json = make_object(result_rows, ARRAY_SIZE(result_rows), &writer);
     buf_free(&writer.out);
     buf_free(&writer.err);

@@ -20,7 +20,7 @@
 /* ---- the start of a program ---- */
 
 static struct account *make(struct session_manager *manager, const struct caller *caller,
-                            const char *data, size_t length)
+                            const char *data, size_t length, size_t most)
 {
     struct account *account = calloc(1, sizeof(*account));
     uint8_t digest[SHA256_BYTES];
@@ -30,7 +30,7 @@ static struct account *make(struct session_manager *manager, const struct caller
     account->caller = caller ? *caller : caller_engine;
     sha256(data, length, digest);
     sha256_text(digest, account->hash);
-    if (manager->spec.config->store_code != STORE_NEVER && length <= LIMIT_AUDIT_CODE) {
+    if (manager->spec.config->store_code != STORE_NEVER && length <= most) {
         account->code = malloc(length + 1);
         account->length = length;
         if (account->code)
@@ -40,9 +40,9 @@ static struct account *make(struct session_manager *manager, const struct caller
 }
 
 struct account *account_new(struct session_manager *manager, const struct caller *caller,
-                            const char *code, size_t length)
+                            const char *code, size_t length, size_t most)
 {
-    return make(manager, caller, code, length);
+    return make(manager, caller, code, length, most);
 }
 
 struct account *account_words(struct session_manager *manager, const struct caller *caller,
@@ -55,7 +55,7 @@ struct account *account_words(struct session_manager *manager, const struct call
         if (buf_append(&text, *words, strlen(*words) + 1) < 0)
             return NULL;
     }
-    account = make(manager, caller, buf_text(&text), text.length);
+    account = make(manager, caller, buf_text(&text), text.length, LIMIT_ARGV_BYTES);
     if (account)
         account->is_words = true;
     return account;
@@ -190,7 +190,7 @@ static void add_code(json_t *fields, const struct session_manager *manager,
 {
     enum store_code wanted = manager->spec.config->store_code;
 
-    if (account->code &&
+    if (account->code && account->length <= LIMIT_AUDIT_CODE &&
         (wanted == STORE_ALWAYS || (wanted == STORE_ON_ERROR && !str_equal(result, "ok"))))
         json_object_set_new(fields, account->is_words ? "argv" : "code", code_json(account));
 }
@@ -268,6 +268,7 @@ void account_execution(struct execution *execution)
     record(session->manager, execution->account, &ending,
            json_pack("{s:s, s:s, s:s*}", "session_id", session->id, "execution_id", id, "language",
                      execution->cell ? execution->cell->language : NULL));
+    code_store(execution);
     account_free(ptr_take(&execution->account)); /* execution->trace stays: results name it */
 }
 

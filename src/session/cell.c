@@ -521,7 +521,7 @@ int session_cell(struct session *session, const struct cell_request *request,
     }
     execution->cell->held = held;
     execution_by(execution, account_new(session->manager, request->caller, request->code,
-                                        request->code_length));
+                                        request->code_length, LIMIT_CODE_BYTES));
     session->next_execution++;
     session->running++;
     session_touch(session);

@@ -127,23 +127,35 @@ json_t *execution_json(const struct execution *execution)
             : json_null());
 }
 
-/* The beginning of a stream as stored, up to the limit. */
-static void fill_capture(const struct execution *execution, int stream, uint64_t limit,
-                         struct capture *capture)
+/* Bytes [at, end) of a stream as stored. */
+static void add_stored(const struct execution *execution, int stream, uint64_t at, uint64_t end,
+                       uint64_t limit, struct capture *capture)
 {
-    uint64_t base = execution->cell ? execution->cell->base[stream - 1] : 0, at = 0;
-    uint64_t written = execution_written(execution, stream), total = written - MIN(written, base);
     char data[16384];
 
-    while (at < MIN(total, limit)) {
-        ssize_t length = execution_read(execution, stream, base + at, data,
-                                        (size_t)MIN((uint64_t)sizeof(data), limit - at));
+    while (at < end) {
+        ssize_t length = execution_read(execution, stream, at, data,
+                                        (size_t)MIN((uint64_t)sizeof(data), end - at));
 
         if (length <= 0)
             break;
         capture_add(capture, data, (size_t)length, limit);
         at += (uint64_t)length;
     }
+}
+
+/* The beginning of a stream as stored, up to the limit, and the end of a longer one. */
+static void fill_capture(const struct execution *execution, int stream, uint64_t limit,
+                         struct capture *capture)
+{
+    uint64_t base = execution->cell ? execution->cell->base[stream - 1] : 0;
+    uint64_t written = execution_written(execution, stream), total = written - MIN(written, base);
+    uint64_t half = limit - limit / 2;
+
+    add_stored(execution, stream, base, base + MIN(total, limit), limit, capture);
+    if (total > limit && capture->keeps_end)
+        add_stored(execution, stream, base + MAX(limit, total - half), base + total, limit,
+                   capture);
     capture->is_truncated = total > capture->kept.length;
     capture->total_bytes = total;
 }
@@ -155,8 +167,8 @@ static void fill_end(const struct execution *execution, struct result *result)
     outcome_end(result, &end);
     result->usage = end.usage;
     if (execution->state == EXECUTION_FAILED) {
-        result->exit_code = 1;
         result->error = *execution_error(execution);
+        result->exit_code = outcome_error_code(&result->error);
     }
 }
 

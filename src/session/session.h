@@ -55,6 +55,11 @@ void session_extend(struct session *session, uint64_t more_ms);
 /* A provisional session has received everything that was requested for it. */
 int session_complete(struct session *session, struct error *err);
 
+/* Somebody works on in a session that one call made: it is one like any other from now on. */
+void session_promote(struct session *session);
+
+#define REASON_ROOM \
+    "room_needed" /* it was made by one call, and another session needed its place */
 /* reason: "deleted", "idle", ... (static). done (may be NULL) once all its resources are gone. */
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx);
 /* The same, with the caller that the audit log names. */
@@ -225,9 +230,10 @@ struct session_output {
     uint64_t bytes;
     uint64_t time_ns;
     const char *type; /* MIME type; of a saved file by its content */
-    const char *kind; /* "text", "image", "binary" */
+    const char *kind; /* "text", "image", "data", "binary" */
     bool is_saved;
     const char *skipped;     /* why it was not saved, although its kind is saved; NULL */
+    bool is_later;           /* skipped because there are many: saved after a later command */
     const char *id, *sha256; /* of a saved file (artifacts.h); NULL: none */
 };
 /*
@@ -277,7 +283,8 @@ void dataset_cancel(struct dataset_upload *upload); /* NULL is fine */
 int dataset_from_folder(struct session *session, const char *name, const char *path,
                         void (*done)(void *ctx, const struct error *err), void *ctx,
                         struct dataset_upload **ret, struct error *err);
-/* "sales 2024/q1" becomes "sales_2024_q1.csv". Errors: bad_input. Pure. */
+/* "sales 2024/q1" becomes "sales_2024_q1.csv", "s.parquet" stays as it is. Errors: bad_input. Pure.
+ */
 int dataset_file_name(const char *name, char *ret, size_t size, struct error *err);
 json_t *session_datasets_json(struct session *session);
 

@@ -206,10 +206,19 @@ const char *call_hint(const char *code)
     return "Call again; if it stays, tell the user.";
 }
 
-static void set_failed(struct tool_reply *reply, const struct error *err, const char *hint)
+/* The file that the call is about: normalised if it was accepted, else as it was given. */
+static const char *path_of(const struct tool_call *call)
 {
+    return call->path[0] ? call->path : json_string_value(call_parameter(call, "file_path"));
+}
+
+static void set_failed(struct tool_call *call, const struct error *err, const char *hint)
+{
+    struct tool_reply *reply = &call->reply;
+
     reply->kind = TOOL_REPLY_FAILED;
     reply->error = *err;
+    reply->file_path = path_of(call);
     call_set_hint(reply, hint ? hint : call_hint(err->code));
 }
 
@@ -217,7 +226,7 @@ void call_fail(struct tool_call *call, const struct error *err, const char *hint
 {
     struct tool_reply *reply = &call->reply;
 
-    set_failed(reply, err, hint);
+    set_failed(call, err, hint);
     /* If a program was started, its own audit line reports the error. */
     if (refusal_is(err) && !reply->execution_id[0])
         refusal_log_add(call->tools->manager, &(struct refusal){.caller = &call->caller,
@@ -284,7 +293,7 @@ void call_use(struct tool_call *call, struct session *session)
     str_copy(call->reply.session_id, sizeof(call->reply.session_id), session_id(session));
 }
 
-/* Whether `word` is the name (not the id) of an ended session; then says so in the note. */
+/* Whether `word` is the name (not the id) of an ended session. */
 static bool was_name(struct tool_call *call, const char *word)
 {
     CLEANUP(json_decrefp) json_t *json = NULL;
@@ -294,19 +303,25 @@ static bool was_name(struct tool_call *call, const char *word)
     if (call_find(call, word, true, &session, &ignored) < 0)
         return false;
     json = session_json(session);
-    if (!str_equal(json_string_value(json_object_get(json, "name")), word))
-        return false;
-    str_format(call->reply.session_note, sizeof(call->reply.session_note),
-               "the earlier session of this name has ended (%s) with its files; this is a new one",
-               json_is_string(json_object_get(json, "end_reason"))
-                   ? json_string_value(json_object_get(json, "end_reason"))
-                   : "ended");
-    return true;
+    return str_equal(json_string_value(json_object_get(json, "name")), word);
+}
+
+static int make(struct tool_call *call, const char *word, struct error *err)
+{
+    struct session_manager *manager = call->tools->manager;
+    const struct session_spec spec = {.caller = &call->caller,
+                                      .tenant = call->caller.who.tenant,
+                                      .name = word,
+                                      .is_spare = !word};
+
+    call->has_made = !word;
+    return word ? session_manager_succeed(manager, word, &spec, &call->session,
+                                          call->reply.session_note, err)
+                : session_manager_create(manager, &spec, &call->session, err);
 }
 
 static int find_or_make(struct tool_call *call, const char *word, struct error *err)
 {
-    struct session_manager *manager = call->tools->manager;
     int r = word ? call_find(call, word, false, &call->session, err) : -ENOENT;
 
     if (r < 0 && word && str_starts(word, "s_"))
@@ -314,15 +329,13 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
     if (r < 0 && word && !str_equal(err->code, ERROR_SESSION_NOT_FOUND) &&
         !(str_equal(err->code, ERROR_SESSION_ENDED) && was_name(call, word)))
         return r;
-    if (r < 0) {
-        r = session_manager_create(manager,
-                                   &(struct session_spec){.caller = &call->caller,
-                                                          .tenant = call->caller.who.tenant,
-                                                          .name = word},
-                                   &call->session, err);
-        call->has_made = r == 0 && !word;
-    }
-    if (r == 0)
+    if (r < 0)
+        r = make(call, word, err);
+    else
+        session_promote(call->session);
+    if (r < 0)
+        call->has_made = false;
+    else
         call_use(call, call->session);
     return r;
 }
@@ -339,14 +352,25 @@ bool call_session(struct tool_call *call)
 
 /* ---- the start of a call ---- */
 
+/* The reasoning trace of the envelope, or beside the parameters; the first that is given counts. */
+static void keep_trace(struct tool_call *call)
+{
+    json_t *trace = call_parameter(call, "reasoning_trace");
+    const char *text = json_string_value(trace);
+
+    if (text && !call->trace)
+        call->trace =
+            strndup(text, utf8_floor(text, MIN(json_string_length(trace), (size_t)TOOL_TRACE_MAX)));
+}
+
 /* The parameters out of an envelope, or the object itself; false: `problem` is set. */
 static bool open_envelope(struct tool_call *call, struct schema_problem *problem)
 {
     json_t *parameters = json_object_get(call->input, "parameters");
     json_t *name = json_object_get(call->input, "tool");
-    json_t *trace = json_object_get(call->input, "reasoning_trace");
 
     call->parameters = call->input;
+    keep_trace(call);
     if (!parameters || !name)
         return true;
     if (!schema_check(call->tools->envelope, call->input, problem))
@@ -359,18 +383,13 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
         return false;
     }
     call->parameters = parameters;
-    if (json_is_string(trace)) {
-        size_t length = MIN(json_string_length(trace), (size_t)TOOL_TRACE_MAX);
-
-        call->trace =
-            strndup(json_string_value(trace), utf8_floor(json_string_value(trace), length));
-    }
+    keep_trace(call);
     return true;
 }
 
 static void fail_schema(struct tool_call *call, const struct schema_problem *problem)
 {
-    set_failed(&call->reply, &problem->err, NULL);
+    set_failed(call, &problem->err, NULL);
     str_copy(call->reply.field, sizeof(call->reply.field), problem->field);
     str_copy(call->reply.nearest, sizeof(call->reply.nearest), problem->nearest);
     call_reply(call);
@@ -398,7 +417,7 @@ static void begin(struct tool_call *call, const char *session)
 }
 
 void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
-                json_t *input, const char *session,
+                json_t *input, const char *session, const char *note,
                 void (*done)(void *ctx, const struct tool_reply *reply), void *ctx,
                 struct tool_call **ret)
 {
@@ -420,6 +439,8 @@ void tool_start(struct tools *tools, const struct caller *caller, const struct t
         .is_starting = true,
         .file = BUF_INIT(LIMIT_EDIT_BYTES + LIMIT_REQUEST_JSON),
     };
+    if (note)
+        str_copy(call->reply.session_note, sizeof(call->reply.session_note), note);
     begin(call, session);
     call->is_starting = false;
     if (call->has_ended) {

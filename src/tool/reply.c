@@ -41,6 +41,7 @@ void tool_reply_free(struct tool_reply *reply)
     if (reply->has_result)
         result_free(&reply->result);
     reply->has_result = false;
+    json_decref(ptr_take(&reply->names));
     json_decref(ptr_take(&reply->outputs));
     json_decref(ptr_take(&reply->cell));
     json_decref(ptr_take(&reply->cell_meta));
@@ -61,6 +62,8 @@ static json_t *failed(const struct tool_reply *reply)
     json_t *json = json_pack("{s:b, s:o, s:s, s:s}", "success", 0, "error", text(err->text), "code",
                              err->code ? err->code : ERROR_ENGINE, "hint", reply->hint);
 
+    if (json && reply->file_path)
+        json_object_set_new(json, "file_path", text(reply->file_path));
     if (json && reply->retry_s)
         json_object_set_new(json, "retry_after_s", json_integer(reply->retry_s));
     if (json && err->provider)
@@ -100,8 +103,7 @@ static json_t *choose(json_t *outputs, bool is_skipped)
 
     json_array_foreach(outputs, i, one)
     {
-        if (json_is_null(json_object_get(one, "skipped")) != is_skipped &&
-            json_array_size(chosen) < LIMIT_TOOL_OUTPUTS)
+        if (json_is_null(json_object_get(one, "skipped")) != is_skipped)
             json_array_append(chosen, one);
     }
     return chosen;
@@ -114,14 +116,15 @@ static json_t *command(const struct tool_reply *reply)
     json_t *json = NULL;
 
     if (whole)
-        json = json_pack(
-            "{s:O, s:O, s:O, s:b, s:b, s:o, s:o, s:I, s:O, s:s}", "exit_code",
-            json_object_get(whole, "exit_code"), "stdout", json_object_get(whole, "stdout"),
-            "stderr", json_object_get(whole, "stderr"), "stdout_truncated",
-            result->out.is_truncated, "stderr_truncated", result->err.is_truncated, "output_files",
-            choose(reply->outputs, false), "skipped_files", choose(reply->outputs, true),
-            "total_output_files", (json_int_t)result->total_output_files, "execution_time",
-            json_object_get(whole, "duration"), "execution_id", reply->execution_id);
+        json = json_pack("{s:O, s:O, s:O, s:b, s:b, s:O?, s:o, s:o, s:I, s:O, s:s}", "exit_code",
+                         json_object_get(whole, "exit_code"), "stdout",
+                         json_object_get(whole, "stdout"), "stderr",
+                         json_object_get(whole, "stderr"), "stdout_truncated",
+                         result->out.is_truncated, "stderr_truncated", result->err.is_truncated,
+                         "output_files", reply->names, "files", choose(reply->outputs, false),
+                         "skipped_files", choose(reply->outputs, true), "total_output_files",
+                         (json_int_t)result->total_output_files, "execution_time",
+                         json_object_get(whole, "duration"), "execution_id", reply->execution_id);
     if (json && result->timed_out)
         json_object_set_new(json, "timed_out", json_true());
     if (json && result->oom_killed)

@@ -32,7 +32,7 @@ struct tool_reply {
     enum tool_reply_kind kind;
     char execution_id[80]; /* of the program that ran; empty: none ran */
     char session_id[ID_MAX];
-    char session_note[200]; /* about the session; empty: none */
+    char session_note[512]; /* about the session; empty: none */
     char hint[256];         /* what to do next; empty: none */
 
     /* FAILED */
@@ -40,14 +40,15 @@ struct tool_reply {
     char field[160], nearest[64]; /* the wrong parameter; a known name that is similar */
     unsigned retry_s;             /* 0: unknown */
 
-    /* FILE */
-    const char *file_path; /* borrowed from the call */
+    /* FILE; of FAILED only the path, as far as the call gave one */
+    const char *file_path; /* borrowed from the call; NULL: none */
     uint64_t bytes_written;
 
     /* RUNNING, COMMAND, RESULT, TEXT */
     bool has_result; /* `result` is initialised */
     struct result result;
-    json_t *outputs;          /* array, COMMAND: new or changed outputs as in docs/rest.md */
+    json_t *names;            /* array, COMMAND: the names of all new or changed outputs */
+    json_t *outputs;          /* array, COMMAND: details of some of them, and skipped entries */
     json_t *cell, *cell_meta; /* RESULT of a cell: execution_cell_json(), _meta(); NULL: none */
     const char *state;        /* static: whether variables are kept; NULL: unknown */
     json_t *note;             /* string about a missing module; NULL: none */

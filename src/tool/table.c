@@ -20,8 +20,13 @@
     "\"file_path\":{\"type\":\"string\",\"minLength\":1,\"description\":\"absolute path below " \
     "/tmp/ or /workspace/\"}"
 
-#define OBJECT(members, required)                                                    \
-    "{\"type\":\"object\",\"properties\":{" members "},\"required\":[" required "]," \
+/* Every tool takes it beside its own parameters. */
+#define TRACE                                                                       \
+    "\"reasoning_trace\":{\"type\":\"string\",\"contentMediaType\":\"text/plain\"," \
+    "\"description\":\"why you make this call, for the audit log\"}"
+
+#define OBJECT(members, required)                                                              \
+    "{\"type\":\"object\",\"properties\":{" members "," TRACE "},\"required\":[" required "]," \
     "\"additionalProperties\":false}"
 
 #define RUN_TIMEOUT                                                              \

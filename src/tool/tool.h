@@ -84,6 +84,9 @@ int tool_call(const struct tool_row *tool, const char *json, size_t length,
 /* The blocking handler. */
 int run_python_code(json_t *parameters, const struct tool_context *context, struct buf *reply);
 
+/* The reply to a call that an error of the engine or its configuration prevented. Pure. */
+int run_python_code_failed(const struct error *err, struct buf *reply);
+
 /* The compact text of a result, for run_python_code. Pure. */
 int run_python_code_reply(const struct result *result, struct buf *reply);
 

@@ -190,7 +190,7 @@ export interface Output {
     path?: string | null;
     bytes: number;
     mime?: string | null;
-    kind?: "text" | "image" | "binary";
+    kind?: "text" | "image" | "data" | "binary";
     skipped?: string | null;
     modified_at?: string | null;
     id?: string | null;
@@ -312,7 +312,7 @@ export interface CreateContextBody {
 export interface CreateKeyBody {
     name?: string;
     tenant?: string;
-    scopes?: ("run" | "sessions" | "files" | "metrics" | "admin")[];
+    scopes?: ("run" | "sessions" | "files" | "metrics" | "admin" | "operator")[];
     expires_s?: number;
 }
 

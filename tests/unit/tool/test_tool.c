@@ -88,7 +88,7 @@ static void test_what_is_wrong_is_a_reply(void **state)
         {"{\"code\":5}", "code has to be a string"},
         {"{\"code\":\" \\n\"}", "code is empty"},
         {"{\"cod\":\"a\"}", "did you mean 'code'?"},
-        {"{\"code\":\"a\",\"zzz\":1}", "unknown parameter 'zzz'. Known: code, timeout."},
+        {"{\"code\":\"a\",\"zzz\":1}", "unknown parameter 'zzz'. Known: code, timeout, reasoning_trace."},
         {"{\"code\":\"a\",\"timeout\":0}", "timeout"},
         {"{\"code\":\"a\",\"timeout\":-1}", "at most 86400"},
         {"{\"code\":\"a\",\"timeout\":1000000000}", "at most 86400"},

@@ -217,7 +217,7 @@ class _Output(TypedDict):
 class Output(_Output, total=False):
     path: Optional[str]
     mime: Optional[str]
-    kind: Literal["text", "image", "binary"]
+    kind: Literal["text", "image", "data", "binary"]
     skipped: Optional[str]
     modified_at: Optional[str]
     id: Optional[str]
@@ -351,7 +351,7 @@ class CreateContextBody(TypedDict, total=False):
 class CreateKeyBody(TypedDict, total=False):
     name: str
     tenant: str
-    scopes: List[Literal["run", "sessions", "files", "metrics", "admin"]]
+    scopes: List[Literal["run", "sessions", "files", "metrics", "admin", "operator"]]
     expires_s: float
 
 
