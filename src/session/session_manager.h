@@ -94,6 +94,11 @@ const struct config *session_manager_config(const struct session_manager *manage
 struct bus *session_manager_bus(struct session_manager *manager);
 struct audit *session_manager_audit(struct session_manager *manager);
 struct metrics *session_manager_metrics(struct session_manager *manager);
+struct held *session_manager_held(const struct session_manager *manager); /* lives as long */
+/* So many bytes more in memory for a tenant: 0, or ERROR_QUOTA or ERROR_BUSY; and back again. */
+int session_manager_hold(struct session_manager *manager, const char *tenant, size_t bytes,
+                         struct error *err);
+void session_manager_release(struct session_manager *manager, const char *tenant, size_t bytes);
 int session_manager_logs_fd(const struct session_manager *manager); /* borrowed */
 
 /* Sets the gauges (sessions, programs, boxes that wait), before metrics are read. */

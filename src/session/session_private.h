@@ -259,6 +259,7 @@ struct cell {
     const char *code, *input;
     json_t *keeper; /* owns code and input; NULL: they are copies of our own */
     size_t code_length, input_length;
+    size_t held; /* of both, counted by session_manager_hold() */
     json_t *env;
     struct reactor_timer *timer; /* until an ignored interrupt is followed by a kill */
     bool was_asked_twice;
@@ -314,6 +315,7 @@ void code_stores_free(struct session *session); /* writes down what is still bei
 struct session_manager {
     struct session_manager_spec spec;
     struct tenants *tenants;
+    struct held *held; /* bytes in memory, by tenant */
     struct fair_queue *fair_queue;
     struct provider *provider;
     uint32_t generation;

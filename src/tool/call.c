@@ -127,6 +127,7 @@ static void call_free(struct tool_call *call)
 {
     json_decref(call->input);
     tool_reply_free(&call->reply);
+    session_manager_release(call->tools->manager, call->caller.who.tenant, call->held);
     buf_free(&call->file);
     free(call->trace);
     free(call);
