@@ -132,6 +132,7 @@ static void read_languages(struct broker *broker)
             .missing = json_string_value(json_object_get(value, "missing")),
             .here = json_string_value(json_object_get(value, "here")),
             .fingerprint = json_string_value(json_object_get(value, "fingerprint")),
+            .own = row ? row->program : NULL,
         };
     }
 }
@@ -452,6 +453,7 @@ static int start(struct broker *broker, struct error *err)
         .bus = broker->bus,
         .audit = broker->audit,
         .metrics = broker->metrics,
+        .state = json_string_value(json_object_get(broker->settings, "state")),
     };
     struct mux_spec mux = {0};
     int r = confine_files(broker, err);

@@ -199,6 +199,7 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
     tenants_configure(session_manager_tenants(reload->manager), reload->config);
     audit_configure(session_manager_audit(reload->manager), reload->config->audit_bytes,
                     reload->config->audit_keep);
+    session_manager_reloaded(reload->manager);
     write_down(reload);
     tell(changed, restart, has_certificate > 0);
     *ret = json_pack("{s:o, s:o, s:b}", "changed", changed, "restart", restart, "certificate",

@@ -111,6 +111,22 @@ static int take_grace(void *target, const char *value, struct error *err)
         "raw", 0, NULL, WORDS_ANY, "do not neutralise control sequences on a terminal", \
             .take = take_is_raw                                                         \
     }
+#define ROW_KEY(name_, letter_, argument_, words_, help_, key_)                    \
+    {                                                                              \
+        name_, letter_, argument_, words_, help_, .is_config = true, .key = (key_) \
+    }
+/* What belongs to a session; `when_` says where it counts. */
+#define ROWS_SESSION(when_)                                                                  \
+    ROW_KEY("memory", 0, "SIZE", WORDS_ANY, when_ "memory of its box, with its files: 512m", \
+            KEY_MEMORY),                                                                     \
+        ROW_KEY("cpus", 0, "NUMBER", WORDS_ANY, when_ "processor cores: 0.5, 2", KEY_CPUS),  \
+        ROW_KEY("pids", 0, "NUMBER", WORDS_ANY, when_ "processes and threads", KEY_PIDS),    \
+        ROW_KEY("disk", 0, "SIZE", WORDS_ANY, when_ "space for files, part of the memory",   \
+                KEY_DISK),                                                                   \
+        ROW_KEY("type", 0, "NAME", WORDS_ANY, when_ "how its box is made: local, docker",    \
+                KEY_SANDBOX_TYPE),                                                           \
+        ROW_KEY("isolation", 0, "LEVEL", WORDS_ISOLATION,                                    \
+                when_ "lowest isolation level that is accepted", KEY_ISOLATION)
 #define OPTIONS(rows) .options = (rows), .option_count = ARRAY_SIZE(rows)
 #define ID_HELP "Commands take a session's id, the beginning of it if that is unique, or its name."
 
@@ -125,6 +141,9 @@ static const struct option_row session_options[] = {
     {"idle", 0, "TIME", WORDS_ANY, "new: end it after this time without use: 30m",
      .take = take_idle},
     {"max-age", 0, "TIME", WORDS_ANY, "new: end it at this age: 8h", .take = take_max_age},
+    ROWS_SESSION("new: "),
+    ROW_KEY("timeout", 't', "TIME", WORDS_ANY,
+            "new: timeout of commands and cells that have none of their own: 30, 5m", KEY_TIMEOUT),
     {"all", 'a', NULL, WORDS_ANY, "ls: also ended ones", .take = take_is_all},
     {"quiet", 'q', NULL, WORDS_ANY, "new: no progress; ls: print ids only", .take = take_is_quiet},
     ROW_JSON,
@@ -164,6 +183,9 @@ static const struct option_row code_options[] = {
     {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the cell, for input()",
      .take = take_has_stdin},
     {"out", 'o', "DIR", WORDS_FOLDER, "save pictures in this folder", .take = take_out},
+    ROWS_SESSION("the session must have it: "),
+    ROW_KEY("template", 0, "NAME", WORDS_ANY, "the session must have it: its template",
+            KEY_TEMPLATE),
     ROW_RAW,
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
     {"json", 'j', NULL, WORDS_ANY, "print only the result, as JSON", .take = take_is_json},
@@ -568,6 +590,10 @@ static const struct option_row mcp_options[] = {
      .argument = "NAME",
      .help = "use the session of this name (created if it does not exist) and keep it at the end"},
     {.name = "structured", .help = "return results as structured content too, for programs"},
+    ROWS_SESSION("of its session: "),
+    ROW_KEY("template", 0, "NAME", WORDS_ANY, "of its session: its template", KEY_TEMPLATE),
+    ROW_KEY("timeout", 't', "TIME", WORDS_ANY, "timeout of code that has none of its own: 30, 5m",
+            KEY_TIMEOUT),
     {.name = "config", .argument = "FILE", .words = WORDS_FILE, .help = "read this bailey.yaml"},
 };
 

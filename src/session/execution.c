@@ -80,6 +80,7 @@ void execution_free(struct execution *execution)
     }
     request_free(execution->asked);
     account_free(execution->account);
+    settings_release(execution->settings);
     output_free(execution);
     cell_free(execution);
     fd_closep(&execution->input_fd);
@@ -457,21 +458,28 @@ void execution_by(struct execution *execution, struct account *account)
 int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
                  struct error *err)
 {
+    struct settings *settings = NULL;
     struct execution *execution;
-    int r = execution_may_start(session, err);
+    int r = settings_of_call(session, spec->caller, &settings, err);
 
-    if (r < 0)
+    if (r == 0)
+        r = execution_may_start(session, err);
+    if (r < 0) {
+        settings_release(settings);
         return account_refused(session->manager, "exec", session_tenant(session), err);
+    }
     execution = execution_new(session, session->next_execution);
     if (!execution) {
+        settings_release(settings);
         usage_execution_over(session, NULL);
         return error_memory(err);
     }
+    execution->settings = settings;
     execution->flags = (spec->is_background ? EXECUTION_BACKGROUND : 0) |
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
     execution->timeout_ms = spec->timeout_ms;
-    execution_by(execution, account_words(session->manager, spec->caller, spec->argv));
+    execution_by(execution, account_words(execution_config(execution), spec->caller, spec->argv));
     r = request_new(session, spec, execution);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");

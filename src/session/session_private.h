@@ -31,6 +31,7 @@
 #include "session/fair_queue.h"
 #include "session/session.h"
 #include "session/session_manager.h"
+#include "session/settings_table.h"
 #include "session/tenant.h"
 #include "store/index.h"
 #include "store/spool.h"
@@ -95,6 +96,7 @@ struct session {
     uint32_t number;
     struct box *box; /* NULL: none */
     struct pump pump;
+    struct settings *settings; /* with which it was made; NULL: the daemon's */
     struct limits limits;
     struct box_facts facts;
     struct waiter *waiters;
@@ -293,6 +295,7 @@ struct execution {
     struct exec_request *asked; /* WAITING: the request (execution.c) */
     struct cell *cell;          /* NULL: a command */
     struct account *account;    /* until it has ended; NULL: the caller is unknown */
+    struct settings *settings;  /* of its call; NULL: the session's */
     char trace[TRACE_ID_MAX];   /* trace id of the request; empty: none */
 };
 
@@ -319,6 +322,10 @@ struct session_manager {
     bool is_usage_watched;           /* the timer `usage` is set */
     struct reactor_timer *artifacts; /* timer; NULL: there is no index */
     struct refusal_log *refusal_log; /* refusal_log.c */
+    struct settings *settings;       /* newest first (settings_table.c) */
+    uint32_t next_settings;
+    uint64_t settings_used;
+    unsigned settings_generation; /* number of reloads */
     bool has_later, is_sweeping;
     unsigned next_gone, next_upload; /* numbers in names of hidden files */
     bool is_stopping;
@@ -519,10 +526,10 @@ struct import_check_spec {
     void (*done)(void *ctx, const struct error *err); /* NULL: it may run */
     void *ctx;
     char ***modules; /* gets the blocked modules, a strv; NULL: not wanted */
+    const struct config *config;
 };
-int import_check_start(struct session_manager *manager, struct box *box,
-                       const struct import_check_spec *spec, struct import_check **ret,
-                       struct error *err);
+int import_check_start(struct box *box, const struct import_check_spec *spec,
+                       struct import_check **ret, struct error *err);
 void import_check_leave(
     struct import_check *import_check); /* done() is not called any more; NULL is fine */
 
@@ -538,7 +545,7 @@ bool session_is_ready(
 
 /* template_env.c */
 const char *template_env_program(const struct session_language *language, bool has_layer,
-                                 bool is_fallback);
+                                 const struct provider_row *row);
 void session_take_template(struct session *session, const struct session_template *found_template);
 int session_apply_template(struct session *session, struct session_template *ret,
                            struct error *err);

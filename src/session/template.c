@@ -313,13 +313,13 @@ int template_json(struct session_manager *manager, const char *name, json_t **re
 /* ---- templates of boxes ---- */
 
 /* A provider without layers gives its own Python: only the configured template name is accepted. */
-static int without_layers(struct session_manager *manager, const char *name,
+static int without_layers(const struct config *config, const char *name,
                           struct session_template *ret, struct error *err)
 {
     static const char *const nothing[] = {NULL};
-    const struct provider_row *row = config_provider(manager->spec.config);
+    const struct provider_row *row = config_provider(config);
 
-    if (!str_equal(name, manager->spec.config->template_name))
+    if (!str_equal(name, config->template_name))
         return row->no_template(name, err);
     *ret = (struct session_template){
         .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
@@ -329,18 +329,24 @@ static int without_layers(struct session_manager *manager, const char *name,
 int session_manager_template(struct session_manager *manager, const char *name,
                              struct session_template *ret, struct error *err)
 {
+    return session_manager_template_of(manager, manager->spec.config, name, ret, err);
+}
+
+int session_manager_template_of(struct session_manager *manager, const struct config *config,
+                                const char *name, struct session_template *ret, struct error *err)
+{
     static const char *const nothing[] = {NULL};
     struct template *template;
 
     if (!name)
-        name = manager->spec.config->template_name;
+        name = config->template_name;
     if (!name || str_equal(name, TEMPLATE_PLAIN)) {
         *ret = (struct session_template){
             .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
         return 0;
     }
-    if (!config_can(manager->spec.config, PROVIDER_CAN_LAYERS))
-        return without_layers(manager, name, ret, err);
+    if (!config_can(config, PROVIDER_CAN_LAYERS))
+        return without_layers(config, name, ret, err);
     template = template_find(manager, name);
     if (!template && !shipped_find(name))
         return template_unknown(manager, name, err);

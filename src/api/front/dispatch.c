@@ -9,6 +9,7 @@
 #include "api/front/reply.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "config/settings.h"
 #include "model/text.h"
 #include "tool/schema.h"
 
@@ -242,6 +243,19 @@ static bool admit(struct door_call *call, const struct front_row *row)
     return r == 0;
 }
 
+/* The settings that come with the request; false: it was answered. */
+static bool take_settings(struct door_call *call, const struct front_row *row)
+{
+    const char *text = http_header(call->http, SETTINGS_HEADER);
+    struct schema_problem problem = {.field = SETTINGS_HEADER};
+
+    if (!text ||
+        session_manager_settings_text(call->front->manager, &call->caller, text, &problem.err) == 0)
+        return true;
+    fail(call, row, &problem.err, &problem);
+    return false;
+}
+
 static struct door_call make_call(struct http_request *http, struct front *front)
 {
     const struct front_row *row = http_row(http);
@@ -264,7 +278,7 @@ void front_dispatch(struct http_request *http, void *ctx)
     const struct front_row *row = http_row(http);
     struct door_call call = make_call(http, ctx);
 
-    if (!admit(&call, row))
+    if (!admit(&call, row) || !take_settings(&call, row))
         return;
     if (row->door->ops->checks_itself) {
         row->route->handle(&call);
