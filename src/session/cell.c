@@ -524,6 +524,7 @@ int session_cell(struct session *session, const struct cell_request *request,
     session_touch(session);
     queue(execution, request->context);
     *ret = execution;
+    execution_works(execution);
     account_execution_started(execution);
     context_advance(request->context);
     /* A cell that was sent has its row already; a waiting cell gets it here. */

@@ -58,10 +58,25 @@ struct execution *execution_new(struct session *session, uint32_t number)
     return execution;
 }
 
+void execution_works(struct execution *execution)
+{
+    execution->is_awaited = !(execution->flags & (EXECUTION_BACKGROUND | EXECUTION_PTY));
+    if (execution->is_awaited)
+        tenant_works(execution->session->manager->tenants, execution->session->tenant);
+}
+
+static void execution_rests(struct execution *execution)
+{
+    if (execution->is_awaited)
+        tenant_rests(execution->session->manager->tenants, execution->session->tenant);
+    execution->is_awaited = false;
+}
+
 void execution_free(struct execution *execution)
 {
     struct session *session = execution->session;
 
+    execution_rests(execution);
     *(execution->previous ? &execution->previous->next : &session->executions) = execution->next;
     *(execution->next ? &execution->next->previous : &session->oldest) = execution->previous;
     session->execution_count--;
@@ -177,6 +192,7 @@ void execution_end(struct execution *execution, enum execution_state state)
 
     execution->state = state;
     execution->ended_ms = session_manager_now_ms();
+    execution_rests(execution);
     if (execution->cell)
         cell_install_flush(execution);
     fd_closep(&execution->input_fd);
@@ -499,6 +515,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     session->next_execution++;
     session->running++;
     *ret = execution;
+    execution_works(execution);
     account_execution_started(execution);
     session_box(session, on_box, execution);
     return 0;

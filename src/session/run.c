@@ -36,6 +36,8 @@ static int run_take(struct run *run, struct error *err)
     run->held_memory = memory;
     r = usage_take(run->manager, run->tenant, QUOTA_RUNS, 1, err);
     run->is_counted = r == 0;
+    if (run->is_counted)
+        tenant_works(run->manager->tenants, run->tenant);
     return r;
 }
 
@@ -43,6 +45,8 @@ static void run_give_back(struct run *run)
 {
     tenant_give(run->manager->tenants, run->tenant, QUOTA_MEMORY, run->held_memory);
     tenant_give(run->manager->tenants, run->tenant, QUOTA_RUNS, run->is_counted);
+    if (run->is_counted)
+        tenant_rests(run->manager->tenants, run->tenant);
     run->held_memory = 0;
     run->is_counted = false;
 }

@@ -276,6 +276,7 @@ struct execution {
     struct buf early[BOX_STREAMS]; /* the whole stream, while it is short; out[] has no file then */
     bool is_in_row[BOX_STREAMS];   /* its row in the index has the whole stream */
     bool is_held[BOX_STREAMS];     /* held back: a watcher is too far behind */
+    bool is_awaited;               /* counted by tenant_works(): somebody waits for it */
     bool was_killed;               /* by a client's SIGKILL, not for its memory */
     bool is_adopted;               /* the warden has it, and an earlier broker started it */
     struct exec_end end;
@@ -405,6 +406,9 @@ struct execution *execution_new(struct session *session, uint32_t number);
 /* Checks, numbers and records: the common part of session_exec() and session_cell(). */
 int execution_may_start(struct session *session,
                         struct error *err); /* it counts as running from now on */
+/* It counts as its tenant's work until it has ended, unless it is a terminal or in the background.
+ */
+void execution_works(struct execution *execution);
 void execution_by(struct execution *execution,
                   struct account *account); /* takes over the account */
 int execution_record(struct execution *execution, struct error *err);

@@ -225,7 +225,7 @@ static int admit_by_key(struct door_call *call, struct error *err)
                           err);
     if (http_is_local(call->http))
         call->caller.who = principal_local;
-    auth_enter(&call->front->auth, call->http, &call->caller.who);
+    auth_enter(call->http, &call->caller.who);
     return 0;
 }
 
