@@ -460,6 +460,7 @@ static int start(struct broker *broker, struct error *err)
 
     broker->info = (struct front_info){
         .socket = json_string_value(json_object_get(broker->settings, "socket")),
+        .file = json_string_value(json_object_get(broker->settings, "file")),
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
         .broker_pid = number_of("BAILEY_BROKER_PID"),

@@ -536,10 +536,11 @@ const struct command reload_command = {
     .summary = "apply new settings and certificates to the running server",
     .usage = "[--config FILE]",
     .description =
-        "Reads the configuration and the certificate files as 'bailey serve' would, with your "
-        "rights and environment, and sends them to the running daemon. Quotas, host names, "
-        "origins, log level, audit and certificates change at once, for new connections and "
-        "requests; nothing is interrupted. It prints which other keys need a restart.",
+        "Reads the server's bailey.yaml and the certificate files with your rights, and sends "
+        "them to the running daemon. Keys that the server has from its own environment or from a "
+        "flag stay, unless your environment sets them. Quotas, host names, origins, log level, "
+        "audit and certificates change at once, for new connections and requests; nothing is "
+        "interrupted. It prints which keys changed, and which need a restart.",
     OPTIONS(reload_options),
     .in_engine = true,
 };

@@ -506,6 +506,7 @@ export interface ReloadBodyTls {
 
 export interface ReloadBody {
     settings: Record<string, string>;
+    environment?: Record<string, string>;
     tls?: ReloadBodyTls;
 }
 

@@ -94,6 +94,7 @@
 #define B_ROTATE OBJECT(MEMBER("grace_s", S_GRACE))
 #define B_RELOAD                                                                 \
     OBJECT(MEMBER("settings", S_ENV)                                             \
+           ALSO("environment", S_ENV)                                            \
            ALSO("tls", OBJECT(MEMBER("certificate", S_NAME) ALSO("key", S_NAME), \
                               "certificate", "key")),                            \
            "settings")

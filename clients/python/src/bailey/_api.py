@@ -564,6 +564,7 @@ class _ReloadBody(TypedDict):
 
 
 class ReloadBody(_ReloadBody, total=False):
+    environment: Dict[str, str]
     tls: "ReloadBodyTls"
 
 
