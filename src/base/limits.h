@@ -65,6 +65,7 @@
 #define LIMIT_EVENTS_BYTES (16 * MIB)    /* and as text: with long command lines they are fewer */
 #define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
 #define LIMIT_CLIENTS 4096               /* connections at once, of each address */
+#define LIMIT_KEYLESS 512                /* of those, that one client address has without a key */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */
 #define LIMIT_METRIC_SERIES 4096         /* label sets of one metric */
@@ -90,6 +91,7 @@
 #define LIMIT_PACED_BOXES 12         /* a second for each core, of a tenant that is not alone */
 #define LIMIT_PACED_AT_ONCE 4        /* for each core, before the pace is kept */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
+#define LIMIT_KEYS_OF_ADMIN 1000     /* that an admin may bring its own tenant to */
 #define LIMIT_LATE_KERNELS 1024    /* of runs that have ended, whose CPU time is not reported yet */
 #define LIMIT_TENANTS 4096         /* that are counted separately */
 #define LIMIT_SCRAPE_WAIT_MS 500   /* for the launcher's numbers; without them then */

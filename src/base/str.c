@@ -90,6 +90,11 @@ int str_to_u64(const char *text, uint64_t *ret)
     return r;
 }
 
+bool str_is_canonical(const char *digits)
+{
+    return digits[0] != '0' || digits[1] == '\0' || digits[1] == '.';
+}
+
 int str_to_i64(const char *text, int64_t *ret)
 {
     bool is_negative = text[0] == '-';

@@ -15,6 +15,9 @@ bool str_equal(const char *a, const char *b); /* NULL equals only NULL */
 bool str_starts(const char *text, const char *prefix);
 bool str_ends(const char *text, const char *suffix);
 
+/* Whether digits are written as a number is: without zeros before it. */
+bool str_is_canonical(const char *digits);
+
 /* Whole-string parsers: no blanks, no sign games, no rest. 0, -EINVAL or -ERANGE. */
 int str_to_u64(const char *text, uint64_t *ret);
 int str_to_i64(const char *text, int64_t *ret);

@@ -37,6 +37,7 @@ SWITCH(is_raw)
 SWITCH(is_all)
 SWITCH(is_recursive)
 SWITCH(follows)
+SWITCH(is_forced)
 
 static int take_env(void *target, const char *value, struct error *err)
 {
@@ -132,7 +133,7 @@ static int take_grace(void *target, const char *value, struct error *err)
 
 static const struct option_row session_options[] = {
     {"name", 'n', "NAME", WORDS_ANY, "new: its name", .take = take_name},
-    {"template", 0, "NAME", WORDS_ANY, "new: its template (default SANDBOX_TEMPLATE)",
+    {"template", 0, "NAME", WORDS_ANY, "new: its template", .is_config = true, .key = KEY_TEMPLATE,
      .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
      "new: make this file available as /tmp/data/NAME.csv; may be repeated", .take = take_data},
@@ -471,7 +472,8 @@ static const struct option_row key_options[] = {
     {"tenant", 't', "NAME", WORDS_ANY,
      "new: its tenant: small letters, digits and '-' (default: default)", .take = take_tenant},
     {"scopes", 0, "LIST", WORDS_ANY,
-     "new: its scopes, of run, sessions, files, metrics, admin (default run,sessions,files)",
+     "new: its scopes, of run, sessions, files, metrics, admin, operator (default "
+     "run,sessions,files)",
      .take = take_scopes},
     {"expires", 0, "TIME", WORDS_ANY, "new: how long the key is valid, e.g. 24h (default: forever)",
      .take = take_expires},
@@ -491,8 +493,9 @@ const struct command key_command = {
     .description =
         "Requests over TCP need a key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'. A key "
         "belongs to a tenant, which sees only its own sessions, files, outputs and events, and has "
-        "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys, templates, "
-        "the audit).\n\n'new' and 'rotate' print the key on standard output, once; a salted hash "
+        "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys and audit of "
+        "its tenant), operator (those of all tenants, templates).\n\n'new' and 'rotate' print the "
+        "key on standard output, once; a salted hash "
         "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
         "the daemon over its unix socket, which needs no key.\n\nExample: bailey key new --tenant "
         "acme --scopes run,files --expires 720h",
@@ -505,6 +508,7 @@ const struct command key_command = {
 
 static const struct option_row daemon_options[] = {
     {"follow", 'f', NULL, WORDS_ANY, "log: follow new lines", .take = take_follows},
+    {"force", 0, NULL, WORDS_ANY, "stop: end live sessions without asking", .take = take_is_forced},
     ROW_JSON,
     ROW_CONFIG,
 };
@@ -512,12 +516,14 @@ static const struct option_row daemon_options[] = {
 const struct command daemon_command = {
     .name = "daemon",
     .summary = "show or stop the daemon, or print its log",
-    .usage = "status | stop | log [-f]",
+    .usage = "status | stop [--force] | log [-f]",
     .description =
         "The daemon keeps sessions alive between commands. It starts when a command needs it and "
         "exits after 10 minutes without a session and a client.\n\n'status' has exit status 3 when "
-        "no daemon is running. 'stop' ends the daemon and all its sessions, and waits until it is "
-        "gone; the next command that needs a daemon starts one with the settings of that moment. "
+        "no daemon is running. 'stop' ends the daemon and all its sessions, says which, and waits "
+        "until it is gone. While sessions are live it asks on a terminal, and elsewhere needs "
+        "--force; SIGTERM to the daemon never asks. The next command that needs a daemon starts "
+        "one with the settings of that moment. "
         "'log' prints the daemon's log.",
     OPTIONS(daemon_options),
     .operand = "ACTION",
@@ -590,9 +596,19 @@ static const struct option_row mcp_options[] = {
      .letter = 's',
      .argument = "NAME",
      .help = "use the session of this name (created if it does not exist) and keep it at the end"},
+    {.name = "template",
+     .argument = "NAME",
+     .help = "template of the session",
+     .is_config = true,
+     .key = KEY_TEMPLATE,
+     .take = take_template_name},
+    {.name = "data",
+     .argument = "NAME=FILE",
+     .words = WORDS_FILE,
+     .help = "make this file available as /tmp/data/NAME.csv; may be repeated",
+     .take = take_data},
     {.name = "structured", .help = "return results as structured content too, for programs"},
     ROWS_SESSION("of its session: "),
-    ROW_KEY("template", 0, "NAME", WORDS_ANY, "of its session: its template", KEY_TEMPLATE),
     ROW_KEY("timeout", 't', "TIME", WORDS_ANY, "timeout of code that has none of its own: 30, 5m",
             KEY_TIMEOUT),
     {.name = "config", .argument = "FILE", .words = WORDS_FILE, .help = "read this bailey.yaml"},
@@ -608,8 +624,10 @@ const struct command mcp_command = {
         "with\n\n{\"mcpServers\": {\"bailey\": {\"command\": \"bailey\", \"args\": "
         "[\"mcp\"]}}}\n\ndocs/mcp.md describes others.\n\nThe tools are those of 'bailey tool'. "
         "Calls without a session share one, which is created at the first of them and deleted when "
-        "the input ends. Files that a command writes to /tmp/output are returned as pictures or as "
-        "links to resources.\n\nWhen the input ends, or on SIGINT or SIGTERM, running calls are "
+        "the input ends. With --template or --data it is made at once; a session of --session that "
+        "is there already keeps its template and gets the datasets. Files that a command writes to "
+        "/tmp/output are returned as pictures or as links to resources.\n\nWhen the input ends, or "
+        "on SIGINT or SIGTERM, running calls are "
         "cancelled. Only protocol messages are written to standard output.",
     .options = mcp_options,
     .option_count = ARRAY_SIZE(mcp_options),

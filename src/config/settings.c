@@ -380,8 +380,9 @@ int settings_check_session(const struct config *have, json_t *settings, const ch
         enum config_key key;
 
         if (config_key_find(name, &key) < 0 || config_table[key].place != PLACE_SESSION ||
-            is_of_other_type(have, key) || config_is_same(&asked, have, key))
-            continue;
+            is_of_other_type(have, key) || config_is_same(&asked, have, key) ||
+            (key == KEY_TEMPLATE && str_equal(json_string_value(value), "auto")))
+            continue; /* "auto" is whatever the session has */
         return error_set(err, -EEXIST, ERROR_SETTING_DIFFERS,
                          "%s: you set '%s', and the session %s has '%s', which was fixed when it "
                          "was made; leave yours out, or make another session with it",

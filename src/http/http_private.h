@@ -38,11 +38,19 @@ struct link {
     uint64_t since_ms; /* it began, or its last request ended */
     uint64_t half_ms;  /* when its client shut down its sending side, if nothing came since; 0: it
                           did not */
-    uint64_t half_received; /* of the body by then */
-    uint64_t request_count; /* that have ended */
-    bool is_gone;           /* its client */
+    uint64_t half_received;          /* of the body by then */
+    uint64_t request_count;          /* that have ended */
+    bool is_gone;                    /* its client */
+    bool is_evicted;                 /* closed for a newer one (keyless.c) */
+    struct keyless_address *address; /* no key was admitted on it yet; NULL: one was, or none is
+                                        counted (keyless.c) */
+    struct link *older, *newer;      /* of the same address, likewise */
     char peer[64];
 };
+
+#define KEYLESS_CHAINS 256
+#define KEYED_SHARE 4   /* a quarter of the connections is for those with a key */
+#define EVICTED_MAX 256 /* connections over the maximum, while others are being closed for them */
 
 struct http_server {
     struct reactor *reactor;
@@ -62,10 +70,13 @@ struct http_server {
     bool is_holding;
     unsigned
         still_rounds; /* rounds that were requested at once and called no handler: timeouts.c */
-    unsigned client_count; /* connections */
-    uint64_t client_total; /* that there ever were */
-    bool is_woken;         /* a connection was resumed: there is something to do at once */
-    unsigned end_rounds;   /* that the end of a WebSocket still takes: websocket.c */
+    unsigned client_count;                           /* connections */
+    struct keyless_address *keyless[KEYLESS_CHAINS]; /* keyless.c */
+    unsigned keyless_count, evicted; /* connections that have no key yet; that are being closed */
+    uint64_t told_ms;                /* when the log last said so; 0: never */
+    uint64_t client_total;           /* that there ever were */
+    bool is_woken;       /* a connection was resumed: there is something to do at once */
+    unsigned end_rounds; /* that the end of a WebSocket still takes: websocket.c */
     struct http_request *requests;
     bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
     bool is_stopping; /* http_server_stop() was called: only waiting requests are called back */
@@ -151,6 +162,11 @@ void http_request_let_page(const struct http_request *request, struct MHD_Respon
 bool http_refusal_delay_start(struct http_server *server); /* false: no memory */
 bool http_refusal_delay(
     struct http_request *request); /* whether its reply, which is there, waits */
+
+/* keyless.c: whether a new connection may be there; and one that has no key yet, or not any more */
+bool http_keyless_accept(struct http_server *server, const struct sockaddr *from);
+bool http_keyless_add(struct link *link, const struct sockaddr *from); /* false: no memory */
+void http_keyless_leave(struct link *link);
 
 /* timeouts.c */
 bool http_timeouts_start(struct http_server *server);      /* false: no memory */

@@ -1,6 +1,7 @@
 /* request.c - a request's life, its waiting, and what a handler can ask of it; see http_private.h.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -161,6 +162,11 @@ const char *http_key(const struct http_request *request)
     return request->key;
 }
 
+void http_set_admitted(struct http_request *request)
+{
+    http_keyless_leave(request->link);
+}
+
 bool http_tell_once(struct http_request *request)
 {
     bool is_first = !request->was_told;
@@ -213,6 +219,35 @@ void http_query_each(const struct http_request *request,
 const char *http_header(const struct http_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+struct comparing {
+    const char *name, *first;
+    bool differs;
+};
+
+static enum MHD_Result compare_value(void *cls, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    struct comparing *comparing = cls;
+
+    (void)kind;
+    if (strcasecmp(name, comparing->name) != 0)
+        return MHD_YES;
+    if (!value)
+        value = "";
+    if (!comparing->first)
+        comparing->first = value;
+    comparing->differs |= !str_equal(comparing->first, value);
+    return MHD_YES;
+}
+
+bool http_header_differs(const struct http_request *request, const char *name)
+{
+    struct comparing comparing = {.name = name};
+
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, compare_value, &comparing);
+    return comparing.differs;
 }
 
 const void *http_body(const struct http_request *request, size_t *ret_length)

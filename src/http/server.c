@@ -97,11 +97,8 @@ static void on_due(void *ctx)
 
 static enum MHD_Result on_accept(void *cls, const struct sockaddr *address, socklen_t length)
 {
-    struct http_server *server = cls;
-
-    (void)address;
     (void)length;
-    return server->client_count < server->spec.client_max ? MHD_YES : MHD_NO;
+    return http_keyless_accept(cls, address) ? MHD_YES : MHD_NO;
 }
 
 /*
@@ -137,7 +134,8 @@ static void on_goodbye(void *ctx, short events)
     let_go(link);
 }
 
-static void name_peer(struct link *link)
+/* Its address for logs, and as one that has no key yet. */
+static bool name_peer(struct link *link)
 {
     union {
         struct sockaddr any;
@@ -149,18 +147,21 @@ static void name_peer(struct link *link)
     char text[INET6_ADDRSTRLEN] = "";
 
     if (getpeername(link->fd, &from.any, &length) < 0)
-        return;
+        return true;
     if (from.any.sa_family == AF_INET && inet_ntop(AF_INET, &from.v4.sin_addr, text, sizeof(text)))
         str_format(link->peer, sizeof(link->peer), "%s:%u", text, ntohs(from.v4.sin_port));
     else if (from.any.sa_family == AF_INET6 &&
              inet_ntop(AF_INET6, &from.v6.sin6_addr, text, sizeof(text)))
         str_format(link->peer, sizeof(link->peer), "[%s]:%u", text, ntohs(from.v6.sin6_port));
+    return http_keyless_add(link, &from.any);
 }
 
 static void link_free(struct link *link)
 {
     struct http_server *server = link->server;
 
+    http_keyless_leave(link);
+    server->evicted -= link->is_evicted;
     DLIST_UNLINK(server->links, link);
     server->reactor->ops->watch_remove(link->watch);
     tls_identity_drop(link->identity);
@@ -183,12 +184,11 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
     link->watch = reactor_watch(server->reactor, link->fd, POLLRDHUP, on_goodbye, link);
     if (link->watch && server->identity)
         link->identity = tls_identity_show(server->identity, connection);
-    if (!link->watch || (server->identity && !link->identity)) {
+    if (!link->watch || (server->identity && !link->identity) || !name_peer(link)) {
         link_free(link);
         return NULL;
     }
     DLIST_PUSH(server->links, link);
-    name_peer(link);
     http_timeouts_watch(server);
     return link;
 }
@@ -289,7 +289,7 @@ static int start_daemon(struct http_server *server, struct error *err)
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
         /* One over the maximum is closed by on_accept; here it would wait to be accepted. */
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->spec.client_max + 1, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->spec.client_max + EVICTED_MAX + 1, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, HTTP_IDLE_MS / 1000, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},

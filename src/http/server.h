@@ -76,6 +76,11 @@ struct http_server_spec {
     size_t route_count;
     void *ctx; /* of the handlers */
     unsigned client_max;
+    /*
+     * Over TCP: connections of one address on which no request was http_set_admitted() yet; one
+     * more closes the oldest. 0: no bound.
+     */
+    unsigned keyless_max;
     /* A head, a body that is collected: come by then, or the connection is closed; 0: HTTP_..._MS.
      */
     uint64_t head_ms, body_ms;
@@ -117,6 +122,8 @@ const struct trace *http_trace(const struct http_request *request);
 void http_set_who(struct http_request *request, const char *tenant, const char *key);
 const char *http_tenant(const struct http_request *request); /* empty: nobody said */
 const char *http_key(const struct http_request *request);
+/* Its connection is one of a client with a key from now on. */
+void http_set_admitted(struct http_request *request);
 bool http_tell_once(struct http_request *request); /* true the first time */
 
 void *http_ctx(const struct http_request *request); /* of its server */
@@ -129,6 +136,8 @@ const char *http_query(const struct http_request *request, const char *name); /*
 void http_query_each(const struct http_request *request,
                      void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 const char *http_header(const struct http_request *request, const char *name); /* or NULL */
+/* Whether the header is there more than once, with different values. */
+bool http_header_differs(const struct http_request *request, const char *name);
 const void *http_body(const struct http_request *request, size_t *ret_length); /* WHOLE_BODY */
 int64_t http_body_length(const struct http_request *request); /* Content-Length; -1: unknown */
 

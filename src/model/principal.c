@@ -8,7 +8,7 @@
 
 static const char *const names[_SCOPE_MAX] = {
     [SCOPE_RUN] = "run",         [SCOPE_SESSIONS] = "sessions", [SCOPE_FILES] = "files",
-    [SCOPE_METRICS] = "metrics", [SCOPE_ADMIN] = "admin",
+    [SCOPE_METRICS] = "metrics", [SCOPE_ADMIN] = "admin",       [SCOPE_OPERATOR] = "operator",
 };
 
 const struct principal principal_local = {
@@ -28,6 +28,15 @@ int scope_from_name(const char *name, enum scope *ret)
         }
     }
     return -EINVAL;
+}
+
+bool principal_may(const struct principal *who, enum scope scope)
+{
+    uint32_t good = SCOPE_BIT(scope);
+
+    if (scope == SCOPE_ADMIN)
+        good |= SCOPE_BIT(SCOPE_OPERATOR);
+    return (who->scopes & good) != 0;
 }
 
 int tenant_check(const char *name)

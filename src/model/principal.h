@@ -24,11 +24,14 @@ enum scope {
     SCOPE_SESSIONS, /* "sessions": sessions, commands, cells, packages, events */
     SCOPE_FILES,    /* "files": files, datasets, outputs */
     SCOPE_METRICS,  /* "metrics": /metrics */
-    SCOPE_ADMIN,    /* "admin": keys, templates, audit, reload, every tenant's counts */
+    SCOPE_ADMIN,    /* "admin": keys and audit of its own tenant */
+    SCOPE_OPERATOR, /* "operator": admin of every tenant; templates, reload, every tenant's counts
+                     */
     _SCOPE_MAX,
 };
 #define SCOPE_BIT(scope) (1u << (scope))
 #define SCOPE_ALL (SCOPE_BIT(_SCOPE_MAX) - 1)
+/* Numbers of scopes are in the index: new ones come last. */
 const char *scope_name(enum scope scope);
 int scope_from_name(const char *name, enum scope *ret); /* -EINVAL */
 
@@ -43,6 +46,9 @@ struct principal {
 
 /* Over the unix socket. */
 extern const struct principal principal_local;
+
+/* Whether it may do what needs the scope; "operator" includes "admin", and nothing else another. */
+bool principal_may(const struct principal *who, enum scope scope);
 
 /* 0, or -EINVAL: not a tenant's name. */
 int tenant_check(const char *name);

@@ -241,7 +241,17 @@ static int put_series(struct buf *text, const struct metric_row *row, const stru
     return r == 0 ? put_line(text, row, series, "_count", NULL, (double)series->count) : r;
 }
 
-int metrics_write(const struct metrics *metrics, struct buf *text)
+static bool is_of(const struct metric_row *row, const struct series *series, const char *tenant)
+{
+    for (int i = 0; tenant && row->labels[i]; i++) {
+        if (str_equal(row->labels[i], "tenant") &&
+            strncmp(series->values[i], tenant, VALUE_MAX - 1) != 0)
+            return false;
+    }
+    return true;
+}
+
+int metrics_write(const struct metrics *metrics, const char *tenant, struct buf *text)
 {
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
     int r = 0;
@@ -251,8 +261,10 @@ int metrics_write(const struct metrics *metrics, struct buf *text)
 
         r = buf_printf(text, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name,
                        kinds[row->kind]);
-        for (const struct series *one = metrics->series[i]; r == 0 && one; one = one->next)
-            r = put_series(text, row, one);
+        for (const struct series *one = metrics->series[i]; r == 0 && one; one = one->next) {
+            if (is_of(row, one, tenant))
+                r = put_series(text, row, one);
+        }
     }
     return r;
 }

@@ -39,6 +39,13 @@ enum metric {
     METRIC_STREAMS,  /* bailey_streams{door="sse|ws"} gauge */
     METRIC_CONNECTIONS, /* bailey_http_connections gauge */
     METRIC_GENERATION,  /* bailey_broker_generation gauge */
+    METRIC_BUILD,       /* bailey_build_info{version} gauge, always 1 */
+    METRIC_PROCESS_CPU, /* process_*: observe/process.h */
+    METRIC_PROCESS_RESIDENT,
+    METRIC_PROCESS_VIRTUAL,
+    METRIC_PROCESS_FDS,
+    METRIC_PROCESS_MAX_FDS,
+    METRIC_PROCESS_START,
     _METRIC_MAX,
 };
 
@@ -57,7 +64,10 @@ void metrics_zero(struct metrics *metrics, enum metric metric);
 void metrics_observe(struct metrics *metrics, enum metric metric, const char *const *values,
                      double seconds);
 
-/* The whole in the text format 0.0.4. */
-int metrics_write(const struct metrics *metrics, struct buf *text);
+/*
+ * In the text format 0.0.4; with `tenant` only its own label sets of metrics that have the label
+ * "tenant", NULL: of all tenants.
+ */
+int metrics_write(const struct metrics *metrics, const char *tenant, struct buf *text);
 
 #endif

@@ -15,7 +15,8 @@
 #include "session/layers.h"
 #include "session/refusal_log.h"
 
-#define PREFIX_MIN 4 /* characters of a shortened id */
+#define PREFIX_MIN 4   /* characters of a shortened id */
+#define FORGET_MS 1000 /* from the end of a session until nothing of its environment is stored */
 
 uint64_t session_manager_now_ms(void)
 {
@@ -50,8 +51,10 @@ static void forget_ended(struct session_manager *manager)
         next = session->next;
         if (session->state != SESSION_ENDED || ++count <= LIMIT_ENDED_SESSIONS)
             continue;
-        if (!is_used(session))
-            session_free(session);
+        if (is_used(session))
+            continue;
+        datasets_let_go(session);
+        session_free(session);
     }
 }
 
@@ -97,6 +100,25 @@ void session_manager_expect(struct session_manager *manager)
                                                                               : 0);
 }
 
+static void on_forget(void *ctx)
+{
+    struct session_manager *manager = ctx;
+    struct error err = {0};
+
+    manager->is_forgetting = false;
+    if (index_forget(manager->spec.index, &err) < 0)
+        log_warning("environments of ended sessions stay in the index for now: %s", err.text);
+}
+
+/* Soon, and once for all sessions that end until then: it waits for the disk. */
+void session_manager_forget(struct session_manager *manager)
+{
+    if (manager->is_forgetting || !manager->spec.index)
+        return;
+    manager->is_forgetting = true;
+    manager->spec.reactor->ops->timer_set(manager->forgetter, FORGET_MS);
+}
+
 static void on_expiry(void *ctx)
 {
     struct session_manager *manager = ctx;
@@ -128,9 +150,10 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     manager->later = reactor_timer(spec->reactor, on_later, manager);
     manager->expiry = reactor_timer(spec->reactor, on_expiry, manager);
     manager->sweeper = reactor_timer(spec->reactor, session_manager_sweep, manager);
-    if (!manager->later || !manager->expiry || !manager->sweeper || !manager->tenants ||
-        !manager->fair_queue || usage_start(manager) < 0 || artifacts_start(manager) < 0 ||
-        refusal_log_start(manager) < 0) {
+    manager->forgetter = reactor_timer(spec->reactor, on_forget, manager);
+    if (!manager->later || !manager->expiry || !manager->sweeper || !manager->forgetter ||
+        !manager->tenants || !manager->fair_queue || usage_start(manager) < 0 ||
+        artifacts_start(manager) < 0 || refusal_log_start(manager) < 0) {
         session_manager_free(manager);
         return error_memory(err);
     }
@@ -155,6 +178,7 @@ void session_manager_free(struct session_manager *manager)
     ops->timer_remove(manager->later);
     ops->timer_remove(manager->expiry);
     ops->timer_remove(manager->sweeper);
+    ops->timer_remove(manager->forgetter);
     artifacts_stop(manager);
     refusal_log_stop(manager);
     ops->timer_remove(manager->grace);
@@ -427,7 +451,8 @@ static int check_create(struct session_manager *manager, const struct session_sp
         return r;
     if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
-    if (manager->alive >= manager->spec.config->max_sessions)
+    if (manager->alive >= manager->spec.config->max_sessions &&
+        !session_manager_make_room(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, true))
         return error_set(err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
                          "%u sessions are live, the maximum of SANDBOX_MAX_SESSIONS; one ends in "
                          "%u s at the latest, or at once when you delete one",
@@ -446,8 +471,10 @@ int session_manager_create(struct session_manager *manager, const struct session
 
     if (r < 0)
         return r;
+    r = check_create(manager, spec, &settings->config, &found_template, err);
+    if (r == 0)
+        r = settings_set_template(&settings, found_template.name, err);
     config = &settings->config;
-    r = check_create(manager, spec, config, &found_template, err);
     session = r < 0 ? NULL : session_new(manager);
     if (!session) {
         settings_release(settings);
@@ -469,7 +496,14 @@ int session_manager_create(struct session_manager *manager, const struct session
     session->limits = config->limits;
     session_take_template(session, &found_template);
     session->is_provisional = spec->is_provisional;
+    if (spec->is_spare)
+        session->idle_ms = MIN(session->idle_ms, (uint64_t)SPARE_IDLE_MS);
     r = usage_session(session, err);
+    if (r < 0 && session_manager_make_room(manager, session->tenant, false)) {
+        *err = (struct error){0};
+        r = usage_session(session, err);
+    }
+    session->is_spare = spec->is_spare;
     if (r == 0)
         r = session_record(session, err);
     if (r < 0) { /* a session that the next broker would not know must not exist */

@@ -85,6 +85,9 @@ struct session {
     uint64_t created_ms, used_ms, expires_ms, idle_ms; /* wall clock */
     uint32_t next_execution;
     bool has_box;        /* a box was made at some time */
+    bool is_spare;       /* one call made it: session_spec */
+    bool keeps_data;     /* ENDED: its datasets wait for a successor */
+    bool has_heir;       /* a successor has them */
     bool is_provisional; /* not complete yet: a broker that finds it in this state ends it */
     uint64_t ended_ms;
     const char *reason;  /* static, or owned by the session manager */
@@ -320,7 +323,10 @@ struct session_manager {
     } recent[LIMIT_RECENT_LAYERS]; /* layers of packages for runs; newest first (layers.c) */
     struct found *found; /* boxes of an earlier broker that belong to no session yet (adopt.c) */
     struct reactor_timer *later, *expiry, *sweeper, *usage;
-    bool is_usage_watched;           /* the timer `usage` is set */
+    struct reactor_timer
+        *forgetter;        /* environments of ended sessions are still in the index's log */
+    bool is_forgetting;    /* it is set */
+    bool is_usage_watched; /* the timer `usage` is set */
     struct reactor_timer *artifacts; /* timer; NULL: there is no index */
     struct refusal_log *refusal_log; /* refusal_log.c */
     struct settings *settings;       /* newest first (settings_table.c) */
@@ -340,10 +346,12 @@ struct session_manager {
 };
 
 /* session_manager.c */
-uint64_t session_manager_now_ms(void);                        /* wall clock */
-uint64_t time_add(uint64_t ms, uint64_t more_ms);             /* at most LIMIT_TIME_MS */
-void session_manager_later(struct session_manager *manager);  /* calls session_settle() for sessions
-                                                                 that need it, next turn */
+uint64_t session_manager_now_ms(void);                       /* wall clock */
+uint64_t time_add(uint64_t ms, uint64_t more_ms);            /* at most LIMIT_TIME_MS */
+void session_manager_later(struct session_manager *manager); /* calls session_settle() for sessions
+                                                                that need it, next turn */
+/* Removes what the index still has of environments of ended sessions, in a moment. */
+void session_manager_forget(struct session_manager *manager);
 void session_manager_expect(struct session_manager *manager); /* sets the expiry timer again */
 void session_manager_check_stopped(struct session_manager *manager);
 
@@ -579,6 +587,12 @@ struct output_row;
 bool session_output_is_newest(struct session *session, const struct output_row *row);
 bool outputs_are_collected(const struct session *session); /* a collection is under way */
 void datasets_remove(struct session *session);
+/* succession.c */
+bool datasets_outlive(const struct session *session); /* ENDING: whether a successor gets them */
+void datasets_keep(struct session *session);          /* ENDED: they wait for it */
+void datasets_let_go(struct session *session);        /* no longer; nothing if they do not wait */
+/* The oldest ones of a tenant that wait are removed; false: there are none. */
+bool datasets_make_room(struct session_manager *manager, const char *tenant);
 int datasets_prepare(struct session *session, struct error *err); /* makes the folder */
 
 /* tree.c */

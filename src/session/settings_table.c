@@ -230,8 +230,9 @@ int settings_of_new(struct session_manager *manager, const struct session_spec *
 
     if (r < 0)
         return r;
-    if (!all || (caller && (settings_add(all, caller->given, PLACE_CALL) < 0 ||
-                            settings_add(all, caller->given, PLACE_SESSION) < 0)))
+    if (!all || (spec->settings && json_object_update(all, spec->settings) < 0) ||
+        (caller && (settings_add(all, caller->given, PLACE_CALL) < 0 ||
+                    settings_add(all, caller->given, PLACE_SESSION) < 0)))
         return error_memory(err);
     if ((spec->template_name && set_text(all, KEY_TEMPLATE, spec->template_name) < 0) ||
         set_time(all, KEY_SESSION_IDLE, MIN(spec->idle_ms, LIMIT_TIMEOUT_MS)) < 0 ||
@@ -244,6 +245,23 @@ int settings_of_new(struct session_manager *manager, const struct session_spec *
     if (r == 0)
         r = settings_take(manager, all, true, ret, err);
     settings_release(asked);
+    return r;
+}
+
+int settings_set_template(struct settings **settings, const char *name, struct error *err)
+{
+    CLEANUP(json_decrefp) json_t *all = NULL;
+    struct settings *before = *settings;
+    int r;
+
+    if (str_equal(settings_get(before->given, KEY_TEMPLATE), name))
+        return 0;
+    all = json_copy(before->given);
+    if (!all || set_text(all, KEY_TEMPLATE, name) < 0)
+        return error_memory(err);
+    r = settings_take(before->manager, all, true, settings, err);
+    if (r == 0)
+        settings_release(before);
     return r;
 }
 

@@ -53,6 +53,8 @@ void settings_table_free(struct session_manager *manager);
 struct session_spec;
 int settings_of_new(struct session_manager *manager, const struct session_spec *spec,
                     struct settings **ret, struct error *err);
+/* Replaces a set by one with this template: the name that "auto" stood for. */
+int settings_set_template(struct settings **settings, const char *name, struct error *err);
 /*
  * The settings of a call in a session: the session's, with the caller's keys of calls. *ret gets a
  * reference, or NULL. Error: setting_differs.

@@ -25,7 +25,7 @@ static const struct shipped {
     const char *name, *description;
 } shipped_table[] = {
     {TEMPLATE_PLAIN, "this machine's own Python"},
-    {"data", "Polars, NumPy, Matplotlib, seaborn and scikit-learn"},
+    {TEMPLATE_DATA, "Polars, NumPy, Matplotlib, seaborn and scikit-learn"},
 };
 
 /* ---- one ---- */
@@ -326,6 +326,17 @@ static int without_layers(const struct config *config, const char *name,
     return 0;
 }
 
+/* The template that "auto" stands for now. */
+static const char *choose(struct session_manager *manager, const struct config *config)
+{
+    struct template *template = template_find(manager, TEMPLATE_DATA);
+
+    return config_can(config, PROVIDER_CAN_LAYERS) && template &&
+                   layer_is_there(manager, template->layer) && !template_is_stale(manager, template)
+               ? TEMPLATE_DATA
+               : TEMPLATE_PLAIN;
+}
+
 int session_manager_template(struct session_manager *manager, const char *name,
                              struct session_template *ret, struct error *err)
 {
@@ -340,6 +351,8 @@ int session_manager_template_of(struct session_manager *manager, const struct co
 
     if (!name)
         name = config->template_name;
+    if (str_equal(name, TEMPLATE_AUTO))
+        name = choose(manager, config);
     if (!name || str_equal(name, TEMPLATE_PLAIN)) {
         *ret = (struct session_template){
             .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};

@@ -13,6 +13,9 @@
  * kill of a process cannot reach it; a power cut may lose the last transactions, never a part of
  * one.
  *
+ * What is deleted is overwritten with zeros (secure_delete), in the pages of the file; an earlier
+ * text of a page stays in the log until database_empty_log().
+ *
  * syscalls: openat close read fstat newfstatat fcntl pread64 pwrite64 fdatasync ftruncate unlink
  * access readlink fchmod fchown geteuid getpid clock_nanosleep (read: /dev/urandom, where it may)
  */
@@ -40,6 +43,7 @@ static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE;"
                                "PRAGMA temp_store = MEMORY;"
                                "PRAGMA cell_size_check = ON;"
                                "PRAGMA foreign_keys = ON;"
+                               "PRAGMA secure_delete = ON;"
                                "PRAGMA synchronous = NORMAL;"
                                "PRAGMA journal_size_limit = 4194304;";
 
@@ -386,6 +390,14 @@ int database_open(struct database *database, int folder_fd, const char *file,
     if (r == 0)
         sqlite3_db_config(database->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     return r;
+}
+
+int database_empty_log(struct database *database, struct error *err)
+{
+    int code =
+        sqlite3_wal_checkpoint_v2(database->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+
+    return code == SQLITE_OK ? 0 : database_error(database, code, err);
 }
 
 void database_close(struct database *database)

@@ -29,6 +29,8 @@ struct database {
 /* `database` is all zero before; database_close() also after a failure. */
 int database_open(struct database *database, int folder_fd, const char *file,
                   const struct database_schema *schema, struct error *err);
+/* Writes the log into the file and cuts it to nothing, so that no older text is in either. */
+int database_empty_log(struct database *database, struct error *err);
 void database_close(struct database *database); /* safe twice, and on zeroes */
 
 /* One or more statements without parameters. */

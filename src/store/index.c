@@ -122,6 +122,7 @@ static const char *const texts[_STATEMENT_MAX] = {
         " provider = excluded.provider, settings = excluded.settings",
     /* The order comes from an index: sorting would hold every environment in memory. */
     [EACH_SESSION] = "SELECT " SESSION_COLUMNS " FROM session ORDER BY created_ms, id",
+    [FORGET_ENV] = "UPDATE session SET env = '{}' WHERE ended_ms <> 0 AND env <> '{}'",
     [PRUNE] = "DELETE FROM session WHERE id IN (SELECT id FROM session WHERE ended_ms <> 0"
               " ORDER BY ended_ms DESC, created_ms DESC LIMIT -1 OFFSET ?)",
     [PUT_EXECUTION] =
@@ -330,6 +331,7 @@ static void index_closep(struct index **index)
 int index_open(int folder_fd, struct index **ret, struct error *err)
 {
     CLEANUP(index_closep) struct index *index = calloc(1, sizeof(*index));
+    struct error ignored = {0};
     int r;
 
     if (!index)
@@ -339,6 +341,7 @@ int index_open(int folder_fd, struct index **ret, struct error *err)
         r = prepare(index, err);
     if (r < 0)
         return r;
+    (void)index_forget(index, &ignored); /* a full disk: the next session's end tries again */
     *ret = ptr_take(&index);
     return 0;
 }
@@ -362,7 +365,7 @@ int index_put_session(struct index *index, const struct index_session *session, 
 
     index_put_text(&place, session->id);
     index_put_text(&place, session->name);
-    index_put_text(&place, session->env ? session->env : "{}");
+    index_put_text(&place, session->env && !session->ended_ms ? session->env : "{}");
     index_put_number(&place, session->created_ms);
     index_put_number(&place, session->used_ms);
     index_put_number(&place, session->expires_ms);
@@ -416,6 +419,13 @@ int index_each_session(struct index *index,
     int r = index_check_idle(index, EACH_SESSION, err);
 
     return r < 0 ? r : index_each_row(&place, session_row, &call, err);
+}
+
+int index_forget(struct index *index, struct error *err)
+{
+    int r = index_run_plain(index, FORGET_ENV, err);
+
+    return r < 0 ? r : database_empty_log(&index->database, err);
 }
 
 int index_prune(struct index *index, unsigned keep, struct error *err)

@@ -58,6 +58,11 @@ int index_put_session(struct index *index, const struct index_session *session, 
 int index_each_session(struct index *index,
                        void (*each)(void *ctx, const struct index_session *session), void *ctx,
                        struct error *err);
+/*
+ * The environment of an ended session is not stored; what was stored of it until then is gone from
+ * the disk's files after this call. Blocks for the disk: not for every session by itself.
+ */
+int index_forget(struct index *index, struct error *err);
 /* Drops the oldest ended ones (with their rows elsewhere) until at most `keep` are left. */
 int index_prune(struct index *index, unsigned keep, struct error *err);
 

@@ -16,6 +16,7 @@ enum statement {
     PUT_SESSION,
     EACH_SESSION,
     PRUNE,
+    FORGET_ENV,
     PUT_EXECUTION,
     EACH_EXECUTION,
     DROP_EXECUTIONS,

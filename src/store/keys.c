@@ -114,7 +114,7 @@ static int get(struct index *index, const char *id, struct stored *ret, struct e
     return index_each_row(&place, take_key, ret, err);
 }
 
-static int not_found(const char *id, struct error *err)
+int keys_not_found(const char *id, struct error *err)
 {
     return error_set(err, -ENOENT, ERROR_KEY_NOT_FOUND,
                      "there is no key '%.*s': 'bailey key ls' lists them", KEY_ID_MAX, id);
@@ -186,7 +186,7 @@ int keys_rotate(struct index *index, const char *id, uint64_t grace_ms, char tex
     if (r < 0)
         return r;
     if (!key.is_there)
-        return not_found(id, err);
+        return keys_not_found(id, err);
     str_copy(key.old_hash, sizeof(key.old_hash), grace_ms > 0 ? key.hash : "");
     key.old_until_ms = clock_wall_ms() + grace_ms;
     r = renew(&key, text, err);
@@ -202,9 +202,20 @@ int keys_remove(struct index *index, const char *id, struct error *err)
     if (r < 0)
         return r;
     if (!key.is_there)
-        return not_found(id, err);
+        return keys_not_found(id, err);
     index_put_text(&place, id);
     return index_run(&place, err);
+}
+
+int keys_get(struct index *index, const char *id, struct key_row *ret, struct error *err)
+{
+    struct stored key;
+    int r = get(index, id, &key, err);
+
+    if (r == 0 && !key.is_there)
+        r = keys_not_found(id, err);
+    *ret = key.row;
+    return r;
 }
 
 struct keys_call {

@@ -42,6 +42,10 @@ int keys_add(struct index *index, struct key_row *row, char text[KEY_TEXT_MAX], 
 int keys_rotate(struct index *index, const char *id, uint64_t grace_ms, char text[KEY_TEXT_MAX],
                 struct error *err);
 int keys_remove(struct index *index, const char *id, struct error *err); /* -ENOENT */
+int keys_get(struct index *index, const char *id, struct key_row *ret,
+             struct error *err); /* -ENOENT */
+/* The error of a key that does not exist; returns -ENOENT. */
+int keys_not_found(const char *id, struct error *err);
 int keys_each(struct index *index, void (*each)(void *ctx, const struct key_row *row), void *ctx,
               struct error *err);
 int keys_count(struct index *index, unsigned *ret, struct error *err); /* that are not expired */

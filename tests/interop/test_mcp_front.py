@@ -10,6 +10,7 @@ import time
 
 import pytest
 import support
+import wheels
 
 
 class Front:
@@ -142,12 +143,10 @@ def test_a_session_that_ended_is_told_and_replaced(front, place):
     first = front.text(front.exec("echo", "a"))
     for session in place.sessions():
         place.bailey("session", "rm", session)
-    id_ = front.exec("echo", "b")
-    answer = front.hear()
-    assert answer["id"] == id_ and answer["result"]["isError"]
-    assert " ended at " in answer["result"]["content"][0]["text"]
-    third = front.text(front.exec("echo", "c"))
-    assert "c" in third and first.split("]")[0] != third.split("]")[0]
+    second = front.text(front.exec("echo", "b"))
+    assert "the earlier session has ended (it was deleted)" in second and "b\n" in second, second
+    assert first.split("session ")[1] != second.split("session ")[1]
+    assert "earlier session" not in front.text(front.exec("true")), "it is said once"
 
 
 def test_first_calls_beside_each_other_share_a_session(front, place):
@@ -186,7 +185,7 @@ def test_a_killed_command_leaves_nothing(front, place):
 def test_a_stopped_daemon_stays_stopped(front, place):
     """Somebody stops the daemon beneath an idle front: only the next line starts one again."""
     front.text(front.exec("true"))
-    assert place.bailey("daemon", "stop").returncode == 0
+    assert place.bailey("daemon", "stop", "--force").returncode == 0
     out, err = front.end()
     assert (out, err) == (b"", b"")
     assert place.bailey("daemon", "status").returncode == 3
@@ -194,7 +193,7 @@ def test_a_stopped_daemon_stays_stopped(front, place):
 
 def test_a_line_starts_a_daemon_again(front, place):
     front.text(front.exec("true"))
-    assert place.bailey("daemon", "stop").returncode == 0
+    assert place.bailey("daemon", "stop", "--force").returncode == 0
     front.ask("ping")
     assert front.hear()["result"] == {}
 
@@ -289,3 +288,92 @@ def test_the_real_broker_may_be_killed(place):
     assert again["broker_pid"] != status["broker_pid"]
     front.end()
     assert place.sessions() == []
+
+
+# --- a furnished session
+
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+def two_datasets(place):
+    place.room.write("a.csv", "x\n7\n")
+    place.room.write("b.csv", "y\n8\n")
+    return ["--data", "a=a.csv", "--data", "b=b.csv"]
+
+
+def test_a_session_with_data_is_there_before_the_first_call(place):
+    front = Front(place, "--template", "python", *two_datasets(place))
+    assert "7" in front.text(front.exec("cat", "/tmp/data/a.csv"))
+    assert "8" in front.text(front.exec("cat", "/tmp/data/b.csv"))
+    assert len(place.sessions()) == 1
+    front.end()
+    assert place.sessions() == [], "it was made for this conversation"
+
+
+def test_it_ends_with_the_conversation_that_never_called(place):
+    front = Front(place, *two_datasets(place))
+    front.ask("ping")
+    front.hear()
+    assert len(place.sessions()) == 1
+    front.end()
+    assert place.sessions() == []
+
+
+def test_its_data_is_there_again_when_it_has_expired(place):
+    place.env["SANDBOX_SESSION_IDLE"] = "1"
+    front = Front(place, *two_datasets(place))
+    front.text(front.exec("touch", "/tmp/mine"))
+    support.wait_until(lambda: not place.sessions(), "the session has expired")
+    text = front.text(front.exec("sh", "-c", "cat /tmp/data/a.csv; ls /tmp/mine"))
+    assert "x\n7" in text and "No such file" in text, text
+    assert "it was idle too long" in text and "the same datasets: /tmp/data/a.csv" in text, text
+    front.end()
+
+
+def test_a_named_session_is_furnished_and_stays(place):
+    front = Front(place, "--session", "work", *two_datasets(place))
+    front.text(front.exec("touch", "/tmp/mine"))
+    front.end()
+    assert place.sessions() == ["work"]
+    again = Front(place, "--session", "work", "--template", "python", "--data", "c=a.csv")
+    text = again.text(again.exec("ls", "/tmp/mine", "/tmp/data"))
+    assert all(name in text for name in ("/tmp/mine", "a.csv", "b.csv", "c.csv")), text
+    again.end()
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--data", "a=nowhere.csv"], "nowhere.csv"), (["--data", "a"], "NAME=FILE"),
+    (["--template", "nowhere"], "there is no template"), (["--template", "data"], "bailey template build data")])
+def test_what_cannot_be_had_is_said_at_once(place, options, words):
+    front = Front(place, *options)
+    out, err = front.end()
+    assert front.process.returncode == 125 and out == b"" and words in err.decode(), err
+    assert place.sessions() == []
+
+
+def test_a_session_with_another_template_is_refused(place):
+    made = place.bailey("session", "new", "--name", "work", "--template", "python")
+    assert made.returncode == 0, made
+    body = json.dumps({"name": "own", "packages": [], "warm_up": []}).encode()
+    assert place.post("/v1/templates", body)["name"] == "own"
+    front = Front(place, "--session", "work", "--template", "own")
+    out, err = front.end()
+    assert front.process.returncode == 125 and out == b"", err
+    assert b"has the template 'python'" in err and b"bailey session rm work" in err, err
+    assert place.sessions() == ["work"], "it was not touched"
+
+
+def test_the_instructions_say_which_packages_there_are(place):
+    wheels.folder(place.room.work / "shelf", wheels.Wheel("moat", "1.0", {"moat.py": "depth = 41\n"}))
+    place.env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(place.room.work / "shelf"))
+    plain = Front(place)
+    plain.ask("initialize", **INITIALIZE)
+    assert '["pip", "list"] lists it' in plain.hear()["result"]["instructions"]
+    plain.end()
+    body = json.dumps({"name": "data", "packages": ["moat"], "warm_up": []}).encode()
+    assert place.post("/v1/templates", body)["name"] == "data"
+    for options, words in (((), "packages: moat."), (("--template", "python"), '["pip", "list"] lists it')):
+        front = Front(place, *options)
+        front.ask("initialize", **INITIALIZE)
+        assert words in front.hear()["result"]["instructions"]
+        front.end()

@@ -47,7 +47,7 @@ def test_the_document_and_the_server_agree(schemathesis, way):
             relay.Relay(server.socket) as relayed:
         daemon, address, key = server, relayed, []
         if way == "tcp":
-            daemon = server.caller("tried", ["run", "sessions", "files", "metrics", "admin"])
+            daemon = server.caller("tried", ["run", "sessions", "files", "metrics", "admin", "operator"])
             address = f"http://127.0.0.1:{server.port}"
             key = ["--header", f"Authorization: Bearer {daemon.text}"]
         daemon.session(name="tried")

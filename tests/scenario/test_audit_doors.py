@@ -37,7 +37,7 @@ class World:
     def __init__(self, server):
         self.server = server
         self.acme = server.caller("acme")
-        self.admin = server.caller("office", ["admin"])
+        self.admin = server.caller("office", ["operator"])
         self.little = server.caller("little", ["sessions"])
         self.session = self.acme.session()["id"]
         self.poor = self.little.session()["id"]

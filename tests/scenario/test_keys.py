@@ -43,7 +43,7 @@ def test_every_row_but_the_open_ones_needs_a_key(server):
             if method == "parameters" or row["security"] == []:
                 continue
             (scope,) = row["security"][0]["bearer"]
-            assert scope in ("run", "sessions", "files", "metrics", "admin"), row
+            assert scope in ("run", "sessions", "files", "metrics", "admin", "operator"), row
             reply = server.anybody().call(method.upper(), re.sub(r"{[^}]*}", "x", path))
             assert reply.status == 401, (method, path, reply)
             asked += 1
@@ -62,6 +62,88 @@ def test_two_different_keys_are_refused(server):
     one, two = server.caller("acme").text, server.caller("acme").text
     server.anybody(Authorization=f"Bearer {one}", X_API_Key=two).refused(
         "GET", "/v1/info", 401, "unauthorized")
+
+
+def raw_status(server, *headers, path="/v1/info"):
+    """The status of a request with these header lines, which a library would join or refuse."""
+    with socket.create_connection(("127.0.0.1", server.port), support.PATIENCE) as link:
+        link.sendall("\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "Connection: close",
+                                  "", ""]).encode())
+        return int(link.makefile("rb").readline().split()[1])
+
+
+def test_one_header_twice(server):
+    """Which of two keys counts is for nobody to guess, whatever header they are in."""
+    one, two = server.caller("acme").text, server.caller("other").text
+    for name, prefix in (("Authorization", "Bearer "), ("X-API-Key", "")):
+        pairs = {(one, one): 200, (one, two): 401, (two, one): 401, (one, "none"): 401,
+                 ("none", one): 401}
+        for keys, status in pairs.items():
+            lines = [f"{name}: {prefix}{key}" for key in keys]
+            assert raw_status(server, *lines) == status, lines
+    offer = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+             f"Sec-WebSocket-Protocol: bailey.key.{two}"]
+    assert raw_status(server, f"X-API-Key: {one}", *offer) == 401
+    assert raw_status(server, f"Authorization: Bearer {one}", *offer) == 401
+
+
+def test_a_number_has_one_text(server):
+    caller = server.caller("acme", ["admin"])
+    assert caller.call("GET", "/v1/audit?tail=1").status == 200
+    for text in ("01", "001", "0x1", "+1", "1e0", "%201"):
+        caller.refused("GET", f"/v1/audit?tail={text}", 400, "bad_input")
+
+
+# --- an admin of one tenant, an operator of the whole server
+
+
+def test_an_admin_has_its_own_tenant(server):
+    acme, other = server.caller("acme", ["admin"]), server.caller("other")
+    operator = server.caller("acme", ["operator"])
+    assert {key["tenant"] for key in acme.get("/v1/keys")["keys"]} == {"acme"}
+    assert {"acme", "other"} <= {key["tenant"] for key in operator.get("/v1/keys")["keys"]}
+    never = acme.refused("DELETE", "/v1/keys/0123456789abcdef", 404, "key_not_found")
+    for method, path in (("POST", f"/v1/keys/{other.key['id']}/rotate"),
+                         ("DELETE", f"/v1/keys/{other.key['id']}")):
+        error = acme.refused(method, path, 404, "key_not_found")
+        assert error["message"] == never["message"].replace("0123456789abcdef", other.key["id"])
+    for body in ({"tenant": "other"}, {"tenant": "default"}, {"scopes": ["operator"]},
+                 {"scopes": ["run", "operator"], "tenant": "acme"}):
+        acme.refused("POST", "/v1/keys", 403, "forbidden", body)
+    for method, path in (("POST", f"/v1/keys/{operator.key['id']}/rotate"),
+                         ("DELETE", f"/v1/keys/{operator.key['id']}")):
+        acme.refused(method, path, 403, "forbidden")
+    made = acme.post("/v1/keys", {"scopes": ["run", "admin"]}, 201)
+    assert made["tenant"] == "acme"
+    assert acme.post(f"/v1/keys/{made['id']}/rotate", {})["id"] == made["id"]
+    acme.asked("DELETE", f"/v1/keys/{made['id']}")
+    assert operator.post("/v1/keys", {"tenant": "other"}, 201)["tenant"] == "other"
+    assert other.call("GET", "/v1/info").status == 200
+
+
+def test_an_admin_reads_its_own_audit(server):
+    acme, other = server.caller("acme", ["admin"]), server.caller("other", ["sessions", "admin"])
+    other.session()
+    mine = [json.loads(line) for line in acme.call("GET", "/v1/audit").body.splitlines()]
+    assert mine and {line["tenant"] for line in mine} <= {"acme"}
+    acme.refused("GET", "/v1/audit?tenant=other", 403, "forbidden")
+    theirs = other.call("GET", "/v1/audit?tenant=other&action=session.created").body
+    assert len(theirs.splitlines()) == 1
+    everybody = server.caller("acme", ["operator"]).call("GET", "/v1/audit").body
+    assert {"acme", "other"} <= {json.loads(line).get("tenant") for line in everybody.splitlines()}
+
+
+def test_metrics_name_no_other_tenant(server):
+    """A key for metrics sees the whole server's numbers, and of names only its own tenant's."""
+    for tenant in ("acme", "other"):
+        server.caller(tenant).session()
+    text = server.caller("acme", ["metrics"]).call("GET", "/metrics").body.decode()
+    named = set(re.findall(r'tenant="([^"]*)"', text))
+    assert named == {"acme"}, named
+    assert "bailey_http_connections " in text
+    text = server.caller("acme", ["metrics", "operator"]).call("GET", "/metrics").body.decode()
+    assert {"acme", "other"} <= set(re.findall(r'tenant="([^"]*)"', text))
 
 
 def wrong(key):
@@ -99,18 +181,21 @@ def test_scopes(server):
     calls = {"run": ("POST", "/v1/run", {"code": "print(1)"}, 200),
              "sessions": ("GET", "/v1/sessions", None, 200),
              "files": ("GET", "/v1/sessions/none/outputs", None, 404),
-             "admin": ("GET", "/v1/keys", None, 200)}
+             "admin": ("GET", "/v1/keys", None, 200),
+             "operator": ("GET", "/v1/warm", None, 200)}
     names = [*calls, "metrics"]
     for scope, (method, path, body, status) in calls.items():
         assert server.caller("acme", [scope]).call(method, path, body).status == status, scope
-        reply = server.caller("acme", [name for name in names if name != scope]).call(
+        others = {scope, "operator"} if scope == "admin" else {scope}  # an operator is an admin
+        reply = server.caller("acme", [name for name in names if name not in others]).call(
             method, path, body)
         assert reply.status == 403, (scope, reply)
         assert reply.error["code"] == "forbidden" and f"'{scope}'" in reply.error["message"]
 
 
-def test_only_admin_builds_templates(server):
-    caller = server.caller("acme")
+def test_only_an_operator_builds_templates(server):
+    """All tenants use the same ones."""
+    caller = server.caller("acme", ["run", "sessions", "files", "metrics", "admin"])
     caller.refused("POST", "/v1/templates", 403, "forbidden", {"name": "x"})
     caller.refused("DELETE", "/v1/templates/data", 403, "forbidden")
     assert caller.get("/v1/templates")["templates"]

@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+import install
 import serve
 import support
 
@@ -243,7 +244,7 @@ def test_work_gets_a_grace_time_when_the_daemon_stops():
         with daemon.events(f"/v1/sessions/{made['id']}/exec", method="POST",
                            body={"argv": ["python3", "-c", code], "timeout": 0}) as stream:
             stream.until("stdout")
-            daemon.bailey("daemon", "stop")
+            daemon.bailey("daemon", "stop", "--force")
             result = stream.until("exit").data
         assert (result["exit_code"], result["meta"]["total_output_files"]) == (0, 1), result
         daemon.process.wait(30)
@@ -291,3 +292,32 @@ def test_a_session_over_its_quota_ends_and_its_outputs_stay():
         for name in ("a.txt", "b.txt"):
             kept = daemon.asked("GET", f"/v1/sessions/{session}/outputs/{name}").body
             assert kept == bytes(900000)
+
+
+# --- its environment is forgotten
+
+
+def files_with(daemon, text):
+    """Files of the state folder that contain the text."""
+    return sorted(path.name for path in daemon.state.rglob("*")
+                  if path.is_file() and text.encode() in path.read_bytes())
+
+
+def test_nothing_of_the_environment_stays_after_the_end():
+    """Neither in a row, nor in a freed page, nor in the log of SQLite."""
+    with serve.Daemon() as daemon:
+        made = [daemon.session(env={"API_TOKEN": f"secret-of-{number}-" + "x" * 300})["id"]
+                for number in range(20)]
+        assert daemon.exec(made[0], "true")["exit_code"] == 0
+        assert files_with(daemon, "secret-of-"), "while it lives a successor needs it"
+        for session in made[:-1]:
+            daemon.end(session)
+        install.kill_broker(daemon)  # in the second in which it would have forgotten
+        assert daemon.get(f"/v1/sessions/{made[0]}")["env"] == {}
+        assert list(daemon.get(f"/v1/sessions/{made[-1]}")["env"]) == ["API_TOKEN"]
+        for number in range(19):
+            serve.polled(lambda text=f"secret-of-{number}-": files_with(daemon, text),
+                         lambda found: not found, f"nothing has the secret of session {number}")
+        daemon.end(made[-1])
+        serve.polled(lambda: files_with(daemon, "secret-of-"), lambda found: not found,
+                     "nothing has the secret of the last session")

@@ -1,11 +1,15 @@
 """Requests and frames that are no good, over TCP: refused, their connection closed, and nobody else
 notices."""
+import http.client
 import json
+import re
+import resource
 import socket
 import struct
 
 import pytest
 
+import serve
 import support
 import wsclient
 from test_server_tcp import Server
@@ -311,3 +315,57 @@ def test_pieces_without_end(server):
             ws.send_frame(CONTINUED, b"x" * 65536)
         ws.receive()
     ws.vanish()
+
+
+# ---- connections without a key
+
+PARTIAL = {"nothing": b"", "half a head": b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+           "no body": b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n",
+           "a wrong key": b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-API-Key: bly_none\r\n\r\n",
+           "no key needed": SECOND}
+
+
+@pytest.mark.parametrize("kind", PARTIAL)
+def test_a_flood_without_a_key_locks_nobody_out(server, kind):
+    """More connections than the server has, all of one address: clients with a key do not notice."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
+    kept, held = http.client.HTTPConnection(*server.address(), timeout=support.PATIENCE), []
+
+    def ask(connection):
+        connection.request("GET", "/v1/info", headers={"X-API-Key": server.key})
+        reply = connection.getresponse()
+        reply.read()
+        return reply.status
+
+    try:
+        assert ask(kept) == 200
+        for _ in range(4200):
+            peer = socket.socket()
+            held.append(peer)
+            peer.settimeout(support.PATIENCE)
+            peer.connect(server.address())
+            try:
+                peer.sendall(PARTIAL[kind])
+            except OSError:
+                pass  # it was closed for a newer one already
+        assert ask(kept) == 200, "a connection with a key stays"
+        assert server.tcp("GET", "/v1/info").status == 200, "a new one gets in, from the same address"
+        with socket.create_connection(server.address(), support.PATIENCE,
+                                      source_address=("127.0.0.2", 0)) as other:
+            other.sendall(SECOND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            assert b" 200 " in other.makefile("rb").readline(), "and one of another address"
+        serve.polled(lambda: connections(server), lambda count: count < 600,
+                     "one address has at most 512 connections without a key")
+        assert ask(kept) == 200
+    finally:
+        kept.close()
+        for peer in held:
+            peer.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    serve.polled(lambda: connections(server), lambda count: count < 20, "the flood is over")
+
+
+def connections(server):
+    text = server.call("GET", "/metrics").body.decode()
+    return int(re.search(r"^bailey_http_connections (\d+)$", text, re.M)[1])

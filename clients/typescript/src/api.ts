@@ -315,7 +315,7 @@ export interface CreateContextBody {
 export interface CreateKeyBody {
     name?: string;
     tenant?: string;
-    scopes?: ("run" | "sessions" | "files" | "metrics" | "admin")[];
+    scopes?: ("run" | "sessions" | "files" | "metrics" | "admin" | "operator")[];
     expires_s?: number;
 }
 

@@ -82,8 +82,15 @@ static int read_key(const struct http_request *http, char *room, size_t size, co
     const char *plain = http_header(http, "X-API-Key");
     const char *bearer = authorization ? bearer_of(authorization) : NULL;
 
+    const char *offered = offered_key(http, room, size);
+
+    if (http_header_differs(http, "Authorization") || http_header_differs(http, "X-API-Key") ||
+        (offered && plain && !str_equal(offered, plain)) ||
+        (offered && bearer && !str_equal(offered, bearer)))
+        return error_set(err, -EACCES, ERROR_UNAUTHORIZED,
+                         "the request has two different keys: send one");
     if (!authorization && !plain)
-        plain = offered_key(http, room, size);
+        plain = offered;
     if (!authorization && !plain)
         return error_set(
             err, -EACCES, ERROR_UNAUTHORIZED,
@@ -109,7 +116,7 @@ static int take_quotas(const struct auth *auth, const struct principal *who, str
 
 static int check_scope(const struct principal *who, enum scope scope, struct error *err)
 {
-    if (who->scopes & SCOPE_BIT(scope))
+    if (principal_may(who, scope))
         return 0;
     return error_set(err, -EPERM, ERROR_FORBIDDEN,
                      "this key does not have the scope '%s', which is needed here: use another, or "
@@ -166,6 +173,8 @@ static int decide(const struct auth *auth, struct http_request *http, int r,
         r = error_memory(own);
     else if (r < 0)
         note_refusal(auth, http, who, own);
+    if (r == 0)
+        http_set_admitted(http);
     return r;
 }
 

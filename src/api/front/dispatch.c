@@ -74,6 +74,9 @@ static json_t *typed(const struct schema *schema, const char *value)
     uint64_t number;
     uint64_t ms;
 
+    /* 010 is ten to one reader and eight to another. */
+    if ((str_equal(type, "integer") || str_equal(type, "number")) && !str_is_canonical(value))
+        return NULL;
     if (str_equal(type, "integer"))
         return str_to_u64(value, &number) == 0 && number <= INT64_MAX
                    ? json_integer((json_int_t)number)

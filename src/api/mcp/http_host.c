@@ -14,9 +14,11 @@
 #include "base/str.h"
 #include "session/session.h"
 #include "session/session_manager.h"
+#include "session/template.h"
 #include "tool/call.h"
 
-#define TAIL 2048 /* bytes of output that are searched for the last line */
+#define PACKAGES_TAIL 48 /* bytes for how many more packages there are */
+#define TAIL 2048        /* bytes of output that are searched for the last line */
 
 struct mcp_engine *mcp_engine_new(struct session_manager *manager, struct tools *tools,
                                   const struct auth *auth)
@@ -97,18 +99,41 @@ static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_
     free(call);
 }
 
-/* The conversation's own session, created at its first use. */
-static int own_session(struct mcp_engine *host, const struct mcp_asker *asker, struct error *err)
+/*
+ * Whether the conversation's session is one that can be used, or a name that makes one. An id that
+ * the client itself pinned is taken literally: a call for an ended one fails.
+ */
+static bool has_own(struct mcp_engine *host, const struct mcp_asker *asker)
 {
+    const char *own = *asker->own;
+    struct session *session;
+    struct error ignored;
+
+    return own[0] &&
+           (asker->is_pinned || !str_starts(own, "s_") ||
+            auth_session(host->auth, &asker->caller.who, own, false, &session, &ignored) == 0);
+}
+
+/*
+ * The conversation's own session, created at its first use; and again where it has ended: the model
+ * asked for no session, so it gets one, and the note says what is gone.
+ */
+static int own_session(struct mcp_engine *host, const struct mcp_asker *asker,
+                       char note[SUCCESSION_NOTE], struct error *err)
+{
+    const struct session_spec spec = {.caller = &asker->caller, .tenant = asker->caller.who.tenant};
     struct session *session;
     int r;
 
-    if ((*asker->own)[0])
+    if (has_own(host, asker))
         return 0;
-    r = session_manager_create(
-        host->manager,
-        &(struct session_spec){.caller = &asker->caller, .tenant = asker->caller.who.tenant},
-        &session, err);
+    r = (*asker->own)[0]
+            ? session_manager_succeed(host->manager, *asker->own, &spec, &session, note, err)
+            : session_manager_create(host->manager, &spec, &session, err);
+    if (r == 0 && (*asker->own)[0] && !note[0])
+        str_copy(note, SUCCESSION_NOTE,
+                 "the earlier session is gone, with its files, variables and running commands; "
+                 "this is a new one");
     if (r == 0)
         str_copy(*asker->own, sizeof(*asker->own), session_id(session));
     return r;
@@ -162,8 +187,8 @@ static int recover(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_
 }
 
 static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_work *work,
-                 const struct tool_row *tool, const char *session, json_t *arguments,
-                 struct error *err)
+                 const struct tool_row *tool, const char *session, const char *note,
+                 json_t *arguments, struct error *err)
 {
     struct call *call = calloc(1, sizeof(*call));
     struct execution *execution;
@@ -176,7 +201,7 @@ static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_wo
     str_copy(call->word, sizeof(call->word), session ? session : "");
     mcp_work_attach(work, call);
     tool_start(host->tools, &asker->caller, tool, arguments, call->word[0] ? call->word : NULL,
-               on_done, call, &started);
+               note[0] ? note : NULL, on_done, call, &started);
     if (!started)
         return 0; /* it was answered, and `call` is freed */
     call->call = started;
@@ -191,11 +216,12 @@ static int host_call(void *ctx, struct mcp_asker *asker, struct mcp_work *work,
                      struct error *err)
 {
     struct mcp_engine *host = ctx;
+    char note[SUCCESSION_NOTE] = "";
     json_t *given = arguments;
     int r = 1;
 
     if (!session && tool->needs_session && asker->own) {
-        r = own_session(host, asker, err);
+        r = own_session(host, asker, note, err);
         if (r < 0)
             return r;
         session = *asker->own;
@@ -203,7 +229,7 @@ static int host_call(void *ctx, struct mcp_asker *asker, struct mcp_work *work,
     if (mcp_work_lost_ms(work))
         r = recover(host, asker, work, &tool, session, &arguments, err);
     if (r >= 0)
-        r = start(host, asker, work, tool, session, arguments, err);
+        r = start(host, asker, work, tool, session, note, arguments, err);
     if (arguments != given)
         json_decref(arguments);
     return r;
@@ -215,6 +241,54 @@ static void host_cancel(void *ctx, struct mcp_work *work, bool is_left)
 
     if (task)
         task->cancel(ctx, task, is_left);
+}
+
+/*
+ * Names without versions, as many as fit: clients cut instructions that are long. The host's own
+ * Python and a container's are not looked into.
+ */
+static void add_packages(json_t *template, struct buf *text)
+{
+    json_t *packages = json_object_get(template, "packages"), *one;
+    size_t i, left = json_array_size(packages);
+
+    if (left == 0) {
+        buf_append_text(text, "\nPython has the standard library and what is installed on this "
+                              "machine; [\"pip\", \"list\"] lists it.");
+        return;
+    }
+    buf_append_text(text, "\nPython has these packages: ");
+    json_array_foreach(packages, i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "name"));
+
+        if (text->length + strlen(name ? name : "") + PACKAGES_TAIL > text->maximum)
+            break;
+        buf_printf(text, "%s%s", i > 0 ? ", " : "", name ? name : "");
+        left--;
+    }
+    if (left > 0)
+        buf_printf(text, " and %zu more ([\"pip\", \"list\"])", left);
+    buf_append_text(text, ".");
+}
+
+static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *text)
+{
+    struct mcp_engine *host = ctx;
+    CLEANUP(json_decrefp) json_t *session = NULL;
+    CLEANUP(json_decrefp) json_t *template = NULL;
+    struct session_template found = {0};
+    struct error ignored = {0};
+    struct session *own;
+
+    if (asker->own && (*asker->own)[0] &&
+        auth_session(host->auth, &asker->caller.who, *asker->own, true, &own, &ignored) == 0)
+        session = session_json(own);
+    if (session_manager_template(host->manager,
+                                 json_string_value(json_object_get(session, "template")), &found,
+                                 &ignored) == 0 &&
+        template_json(host->manager, found.name, &template, &ignored) == 0)
+        add_packages(template, text);
 }
 
 /* Reports the end of its output, from the stream that has some. */
@@ -259,6 +333,7 @@ const struct mcp_http_ops mcp_engine_ops = {
     .call = host_call,
     .list = mcp_engine_list,
     .read = mcp_engine_read,
+    .about = host_about,
     .cancel = host_cancel,
     .look = host_look,
     .left = host_left,

@@ -3,10 +3,12 @@
 
 #include "api/mcp/fixtures.h"
 #include "api/mcp/mcp_private.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 
 #define STATIC_TTL_MS (5 * 60 * 1000L)
+#define ABOUT_MAX 600 /* bytes about packages */
 #define PROMPT_NAME "sandbox"
 #define PROMPT_TITLE "Work in the sandbox"
 #define PROMPT_TEXT "How to write, run and fix code with these tools"
@@ -41,9 +43,14 @@ bool mcp_is_legacy(const char *version)
 }
 
 /* New reference. */
-static json_t *instructions_for(const struct mcp_server *server)
+static json_t *instructions_for(const struct mcp_peer *peer)
 {
-    return json_sprintf("%s%s", instructions, server->is_http ? http_instructions : "");
+    CLEANUP(buf_free) struct buf about = BUF_INIT(ABOUT_MAX);
+
+    if (peer->ops->about)
+        peer->ops->about(peer->ctx, &about);
+    return json_sprintf("%s%s%s", instructions, buf_text(&about),
+                        peer->server->is_http ? http_instructions : "");
 }
 
 static json_t *capabilities(const struct mcp_request *request)
@@ -62,7 +69,7 @@ void mcp_discover(struct mcp_request *request)
     mcp_send_cached(request->peer, &request->origin,
                     json_pack("{s:[s],s:o,s:o}", "supportedVersions", MCP_MODERN, "capabilities",
                               capabilities(request), "instructions",
-                              instructions_for(request->peer->server)),
+                              instructions_for(request->peer)),
                     STATIC_TTL_MS);
 }
 
@@ -82,7 +89,7 @@ void mcp_initialize(struct mcp_request *request)
                     json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:o}", "protocolVersion", version,
                               "capabilities", capabilities(request), "serverInfo", "name", "bailey",
                               "title", "Bailey sandbox", "version", BAILEY_VERSION, "instructions",
-                              instructions_for(request->peer->server)));
+                              instructions_for(request->peer)));
 }
 
 void mcp_ping(struct mcp_request *request)

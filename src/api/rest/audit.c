@@ -123,9 +123,20 @@ void audit_get(struct door_call *call)
         .action = front_query_text(call, "action"),
         .since = given ? since : NULL,
     };
+    bool is_operator = principal_may(&call->caller.who, SCOPE_OPERATOR);
     struct error err = {0};
     struct listing *listing;
 
+    if (!is_operator && filter.tenant && !str_equal(filter.tenant, call->caller.who.tenant)) {
+        error_set(&err, -EPERM, ERROR_FORBIDDEN,
+                  "this key reads the audit of its own tenant, '%s'; the audit of others needs the "
+                  "scope 'operator'",
+                  call->caller.who.tenant);
+        front_fail(call->front, call->http, &err, NULL);
+        return;
+    }
+    if (!is_operator)
+        filter.tenant = call->caller.who.tenant;
     if (given && !read_since(given, since)) {
         front_fail_field(call->http, "since",
                          "'since' has to be a time in UTC, such as 2026-11-15T08:15:04Z");

@@ -61,19 +61,61 @@ static void note_change(const struct door_call *call, const char *change, const 
         audit_write(session_manager_audit(call->front->manager), "key", fields);
 }
 
+/* ---- whose keys ---- */
+
+/* The caller's tenant, which alone it may see and change; NULL: an operator, of all tenants. */
+static const char *own_tenant(const struct door_call *call)
+{
+    return principal_may(&call->caller.who, SCOPE_OPERATOR) ? NULL : call->caller.who.tenant;
+}
+
+/*
+ * A key that the caller may change. Another tenant's does not exist for it; an operator's key of
+ * its own tenant has more power than it, and a new secret of that would be all of it.
+ */
+static int find_own(const struct door_call *call, const char *id, struct key_row *row,
+                    struct error *err)
+{
+    const char *own = own_tenant(call);
+    int r = keys_get(call->front->auth.index, id, row, err);
+
+    if (r < 0 || !own)
+        return r;
+    if (!str_equal(row->tenant, own))
+        return keys_not_found(id, err);
+    if (row->scopes & SCOPE_BIT(SCOPE_OPERATOR))
+        return error_set(err, -EPERM, ERROR_FORBIDDEN,
+                         "the key '%s' has the scope 'operator': only an operator changes it",
+                         row->id);
+    return 0;
+}
+
 /* ---- listing ---- */
+
+struct listing {
+    const char *tenant; /* NULL: all */
+    json_t *keys;
+    unsigned count;
+};
 
 static void add_key(void *ctx, const struct key_row *row)
 {
-    json_array_append_new(ctx, key_json(row, NULL));
+    struct listing *listing = ctx;
+
+    if (listing->tenant && !str_equal(row->tenant, listing->tenant))
+        return;
+    listing->count++;
+    if (listing->keys)
+        json_array_append_new(listing->keys, key_json(row, NULL));
 }
 
 void keys_list(struct door_call *call)
 {
     CLEANUP(json_decrefp) json_t *keys = json_array();
+    struct listing listing = {.tenant = own_tenant(call), .keys = keys};
     struct error err = {0};
 
-    if (keys && keys_each(call->front->auth.index, add_key, keys, &err) < 0)
+    if (keys && keys_each(call->front->auth.index, add_key, &listing, &err) < 0)
         front_fail(call->front, call->http, &err, NULL);
     else
         front_reply(call->http, 200, keys ? json_pack("{s:O}", "keys", keys) : NULL);
@@ -125,8 +167,35 @@ static bool read_key(struct door_call *call, struct key_row *row)
         front_fail_field(call->http, "name", "'name' has to be at most %d bytes", KEY_NAME_MAX - 1);
         return false;
     }
-    str_copy(row->tenant, sizeof(row->tenant), tenant ? tenant : TENANT_FALLBACK);
+    if (!tenant)
+        tenant = own_tenant(call) ? own_tenant(call) : TENANT_FALLBACK;
+    str_copy(row->tenant, sizeof(row->tenant), tenant);
     return true;
+}
+
+/* An admin makes keys of its own tenant that have no more power than it, and not all there are. */
+static int check_admin(const struct door_call *call, const struct key_row *row, struct error *err)
+{
+    struct listing listing = {.tenant = own_tenant(call)};
+    int r;
+
+    if (!listing.tenant)
+        return 0;
+    if (!str_equal(row->tenant, listing.tenant))
+        return error_set(err, -EPERM, ERROR_FORBIDDEN,
+                         "this key makes keys of its own tenant, '%s'; keys of others need the "
+                         "scope 'operator'",
+                         listing.tenant);
+    if (row->scopes & SCOPE_BIT(SCOPE_OPERATOR))
+        return error_set(err, -EPERM, ERROR_FORBIDDEN,
+                         "only a key with the scope 'operator', or 'bailey key new' on the "
+                         "server, makes a key with it");
+    r = keys_each(call->front->auth.index, add_key, &listing, err);
+    if (r == 0 && listing.count >= LIMIT_KEYS_OF_ADMIN)
+        r = error_set(err, -E2BIG, ERROR_TOO_LARGE,
+                      "the tenant '%s' has %u keys, and its admin can make no more: remove some",
+                      listing.tenant, listing.count);
+    return r;
 }
 
 void keys_create(struct door_call *call)
@@ -137,7 +206,8 @@ void keys_create(struct door_call *call)
 
     if (!read_key(call, &row))
         return;
-    if (keys_add(call->front->auth.index, &row, text, &err) < 0) {
+    if (check_admin(call, &row, &err) < 0 ||
+        keys_add(call->front->auth.index, &row, text, &err) < 0) {
         front_fail(call->front, call->http, &err, NULL);
         return;
     }
@@ -148,35 +218,23 @@ void keys_create(struct door_call *call)
 
 /* ---- rotating and removing ---- */
 
-struct looking {
-    const char *id;
-    struct key_row row;
-};
-
-static void look_at(void *ctx, const struct key_row *row)
-{
-    struct looking *looking = ctx;
-
-    if (str_equal(row->id, looking->id))
-        looking->row = *row;
-}
-
 void keys_rotate_one(struct door_call *call)
 {
-    struct looking looking = {.id = http_param(call->http, "id")};
+    const char *id = http_param(call->http, "id");
     double grace_s = json_number_value(json_object_get(call->body, "grace_s"));
     struct index *index = call->front->auth.index;
     char text[KEY_TEXT_MAX];
     struct error err = {0};
+    struct key_row row;
 
-    if (keys_rotate(index, looking.id, (uint64_t)(grace_s * 1000.0 + 0.5), text, &err) < 0 ||
-        keys_each(index, look_at, &looking, &err) < 0) {
+    if (find_own(call, id, &row, &err) < 0 ||
+        keys_rotate(index, id, (uint64_t)(grace_s * 1000.0 + 0.5), text, &err) < 0) {
         front_fail(call->front, call->http, &err, NULL);
         return;
     }
-    active_requests_key_changed(call->front->auth.active_requests, looking.id);
-    note_change(call, "rotate", looking.id, &looking.row);
-    front_reply(call->http, 200, key_json(&looking.row, text));
+    active_requests_key_changed(call->front->auth.active_requests, row.id);
+    note_change(call, "rotate", row.id, &row);
+    front_reply(call->http, 200, key_json(&row, text));
     explicit_bzero(text, sizeof(text));
 }
 
@@ -184,12 +242,13 @@ void keys_delete(struct door_call *call)
 {
     const char *id = http_param(call->http, "id");
     struct error err = {0};
+    struct key_row row;
 
-    if (keys_remove(call->front->auth.index, id, &err) < 0) {
+    if (find_own(call, id, &row, &err) < 0 || keys_remove(call->front->auth.index, id, &err) < 0) {
         front_fail(call->front, call->http, &err, NULL);
         return;
     }
     active_requests_key_changed(call->front->auth.active_requests, id);
-    note_change(call, "rm", id, NULL);
+    note_change(call, "rm", id, &row);
     front_reply(call->http, 200, json_pack("{s:s}", "id", id));
 }

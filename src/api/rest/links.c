@@ -56,7 +56,7 @@ int link_check(const uint8_t secret[SHA256_BYTES], const char *id, const char *e
     uint64_t expires_s = 0;
     bool is_good = read_signature(signature, given);
 
-    is_good &= expires && str_to_u64(expires, &expires_s) == 0;
+    is_good &= expires && str_to_u64(expires, &expires_s) == 0 && str_is_canonical(expires);
     sign(secret, id, expires_s, own);
     is_good &= hmac_equal(given, own);
     if (is_good && expires_s >= now_s - MIN(now_s, (uint64_t)LINK_SKEW_S))

@@ -8,6 +8,7 @@
 #include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "observe/process.h"
 
 #define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
@@ -15,6 +16,7 @@ struct scrape {
     struct front *front;
     struct http_request *http;
     struct reactor_timer *timer; /* limits the wait for the launcher */
+    char tenant[TENANT_MAX];     /* whose names are shown; empty: all tenants' */
 };
 
 static void scrape_free(struct scrape *scrape)
@@ -51,8 +53,9 @@ static void answer(struct scrape *scrape)
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
 
     session_manager_measure(front->manager);
+    process_measure(metrics);
     metrics_set(metrics, METRIC_CONNECTIONS, NULL, front_clients(front));
-    if (metrics_write(metrics, &text) < 0)
+    if (metrics_write(metrics, scrape->tenant[0] ? scrape->tenant : NULL, &text) < 0)
         front_fail_memory(scrape->http);
     else
         http_reply(scrape->http, 200, TYPE_METRICS, NULL, buf_text(&text), text.length);
@@ -102,6 +105,8 @@ void metrics_get(struct door_call *call)
         front_fail_memory(call->http);
         return;
     }
+    if (!principal_may(&call->caller.who, SCOPE_OPERATOR))
+        str_copy(scrape->tenant, sizeof(scrape->tenant), call->caller.who.tenant);
     http_on_gone(call->http, on_gone, scrape);
     call->front->reactor->ops->timer_set(scrape->timer, LIMIT_SCRAPE_WAIT_MS);
     session_manager_look(call->front->manager, on_seen, scrape);

@@ -19,7 +19,7 @@
 #define S_GRACE  JSON({"type":"number","minimum":0,"maximum":31536000})
 #define S_SCOPES                                    \
     JSON({"type":"array","minItems":1,"maxItems":5, \
-          "items":{"type":"string","enum":["run","sessions","files","metrics","admin"]}})
+          "items":{"type":"string","enum":["run","sessions","files","metrics","admin","operator"]}})
 
 /* Settings of a session or a run: sizes as text ("64m") or bytes. */
 #define S_AMOUNT JSON({"type":["string","integer"],"minimum":1})
@@ -184,7 +184,7 @@ static const struct door_route routes[] = {
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_WARM,
-        .scope = SCOPE_ADMIN,
+        .scope = SCOPE_OPERATOR,
         .handle = warm_get,
     },
     {
@@ -199,7 +199,7 @@ static const struct door_route routes[] = {
         .type = TYPE_JSON,
         .reply = R_RELOADED,
         .errors = "forbidden",
-        .scope = SCOPE_ADMIN,
+        .scope = SCOPE_OPERATOR,
         .handle = reload_post,
     },
 
@@ -222,7 +222,8 @@ static const struct door_route routes[] = {
         .summary =
             "Calls a tool with parameters or the envelope; an error of the tool is a reply of 200",
         .params = {IN_THE_PATH("name", "the tool"),
-                   QUERY("session", S_NAME, "session to use if the parameters name none")},
+                   QUERY("session", S_NAME, "session to use if the parameters name none"),
+                   PINNED_SESSION},
         .body = BODY_JSON,
         .request = S_ANY_OBJECT,
         .status = 200,
@@ -883,7 +884,7 @@ static const struct door_route routes[] = {
         .type = TYPE_JSON,
         .reply = REF("Template"),
         .errors = INSTALL_ERRORS,
-        .scope = SCOPE_ADMIN,
+        .scope = SCOPE_OPERATOR,
         .handle = templates_build,
     },
     {
@@ -909,7 +910,7 @@ static const struct door_route routes[] = {
         .type = TYPE_JSON,
         .reply = OBJECT(MEMBER("name", S_STRING), "name"),
         .errors = "template_not_found template_not_built template_in_use",
-        .scope = SCOPE_ADMIN,
+        .scope = SCOPE_OPERATOR,
         .handle = templates_delete,
     },
     {
@@ -922,7 +923,7 @@ static const struct door_route routes[] = {
         .type = TYPE_JSON,
         .reply = R_VERIFIED,
         .errors = "template_not_found template_not_built",
-        .scope = SCOPE_ADMIN,
+        .scope = SCOPE_OPERATOR,
         .handle = templates_verify,
     },
 
@@ -931,7 +932,8 @@ static const struct door_route routes[] = {
         .method = "GET",
         .path = "/v1/keys",
         .name = "listKeys",
-        .summary = "API keys of all tenants, without their secrets",
+        .summary = "API keys of the caller's tenant, without their secrets; for an operator of all "
+                   "tenants",
         .status = 200,
         .type = TYPE_JSON,
         .reply = LIST_OF("keys", "Key"),
@@ -942,7 +944,8 @@ static const struct door_route routes[] = {
         .method = "POST",
         .path = "/v1/keys",
         .name = "createKey",
-        .summary = "Creates an API key; only this reply contains its text",
+        .summary = "Creates an API key of the caller's tenant, for an operator of any; only this "
+                   "reply contains its text",
         .body = BODY_JSON,
         .request = B_KEY,
         .status = 201,
@@ -998,7 +1001,8 @@ static const struct door_route routes[] = {
         .method = "GET",
         .path = "/v1/audit",
         .name = "audit",
-        .summary = "Lines of the audit log, oldest first, one JSON object each",
+        .summary = "Lines of the audit log of the caller's tenant, for an operator of all tenants; "
+                   "oldest first, one JSON object each",
         .params = {QUERY("session", S_NAME, "only of this session, by its full id"),
                    QUERY("tenant", S_NAME, "only of this tenant"),
                    QUERY("action", S_NAME,

@@ -16,11 +16,12 @@ static void test_scopes(void **state)
         assert_int_equal(scope, i);
     }
     assert_string_equal(scope_name(SCOPE_ADMIN), "admin");
+    assert_string_equal(scope_name(SCOPE_OPERATOR), "operator");
     assert_string_equal(scope_name(_SCOPE_MAX), "unknown");
     assert_int_equal(scope_from_name("root", &scope), -EINVAL);
     assert_int_equal(scope_from_name("", &scope), -EINVAL);
     assert_int_equal(scope_from_name(NULL, &scope), -EINVAL);
-    assert_int_equal(SCOPE_ALL, 31);
+    assert_int_equal(SCOPE_ALL, 63);
 }
 
 static void test_local(void **state)

@@ -35,7 +35,7 @@ static int tear_down(void **state)
 static const char *written(void)
 {
     buf_clear(&text);
-    assert_int_equal(metrics_write(metrics, &text), 0);
+    assert_int_equal(metrics_write(metrics, NULL, &text), 0);
     return buf_text(&text);
 }
 
@@ -209,10 +209,10 @@ static void test_without_memory(void **state)
     metrics_move(NULL, METRIC_QUEUE, NULL, 1);
     metrics_zero(NULL, METRIC_QUEUE);
     metrics_observe(NULL, METRIC_REQUEST_TIME, values, 1);
-    assert_int_equal(metrics_write(NULL, &text), 0);
+    assert_int_equal(metrics_write(NULL, NULL, &text), 0);
     assert_int_equal(text.length, 0);
     text = BUF_INIT(10);
-    assert_int_equal(metrics_write(metrics, &text), -EFBIG);
+    assert_int_equal(metrics_write(metrics, NULL, &text), -EFBIG);
     metrics_free(NULL);
 }
 

@@ -63,7 +63,7 @@ static bool is_counted(struct engine_fixture *fixture, const char *line)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
 
-    assert_int_equal(metrics_write(fixture->manager->spec.metrics, &text), 0);
+    assert_int_equal(metrics_write(fixture->manager->spec.metrics, NULL, &text), 0);
     return strstr(buf_text(&text), line) != NULL;
 }
 

@@ -66,7 +66,7 @@ static void check_session(void *ctx, const struct index_session *session)
     (*(int *)ctx)++;
     assert_string_equal(session->id, "ses_1");
     assert_string_equal(session->name, "na\"me'; DROP TABLE session; --");
-    assert_string_equal(session->env, "{\"A\":\"\xc3\xa9\"}");
+    assert_string_equal(session->env, "{}"); /* it has ended */
     assert_int_equal(session->created_ms, 1);
     assert_int_equal(session->used_ms, 2);
     assert_true(session->expires_ms == UINT64_MAX);
@@ -106,6 +106,27 @@ static void check_bare(void *ctx, const struct index_session *session)
     assert_null(session->name);
     assert_null(session->reason);
     assert_string_equal(session->env, "{}");
+}
+
+static void check_env(void *ctx, const struct index_session *session)
+{
+    assert_string_equal(session->env, ctx);
+}
+
+static void test_the_environment_is_stored_until_the_end(void **state)
+{
+    static char env[] = "{\"A\":\"\xc3\xa9\"}", none[] = "{}";
+    struct index_session session = {.id = "ses_1", .env = env, .created_ms = 1};
+    struct place *place = *state;
+    struct error err = {0};
+
+    assert_int_equal(index_put_session(place->index, &session, &err), 0);
+    assert_int_equal(index_forget(place->index, &err), 0);
+    assert_int_equal(index_each_session(place->index, check_env, env, &err), 0);
+    session.ended_ms = 2;
+    assert_int_equal(index_put_session(place->index, &session, &err), 0);
+    assert_int_equal(index_forget(place->index, &err), 0);
+    assert_int_equal(index_each_session(place->index, check_env, none, &err), 0);
 }
 
 static void test_none_is_not_empty(void **state)
@@ -495,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_session_comes_back),
         TEST(test_none_is_not_empty),
+        TEST(test_the_environment_is_stored_until_the_end),
         TEST(test_sessions_oldest_first),
         TEST(test_a_session_put_again_keeps_what_it_has),
         TEST(test_prune_drops_the_oldest_ended_with_their_rows),

@@ -354,7 +354,7 @@ class CreateContextBody(TypedDict, total=False):
 class CreateKeyBody(TypedDict, total=False):
     name: str
     tenant: str
-    scopes: List[Literal["run", "sessions", "files", "metrics", "admin"]]
+    scopes: List[Literal["run", "sessions", "files", "metrics", "admin", "operator"]]
     expires_s: float
 
 

@@ -86,6 +86,18 @@ const char *http_header(const struct http_request *request, const char *name)
     return str_equal(name, "X-API-Key") ? request->api_key : NULL;
 }
 
+bool http_header_differs(const struct http_request *request, const char *name)
+{
+    (void)request;
+    (void)name;
+    return false;
+}
+
+void http_set_admitted(struct http_request *request)
+{
+    (void)request;
+}
+
 bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx)
 {
     if (request->watcher)
@@ -227,7 +239,9 @@ static void test_scopes(void **state)
             int r =
                 ask(fixture, (struct http_request){.api_key = key}, (enum scope)wanted, &who, &err);
 
-            assert_int_equal(r, has == wanted ? 0 : -EPERM);
+            /* An operator is an admin of every tenant. */
+            assert_int_equal(
+                r, has == wanted || (has == SCOPE_OPERATOR && wanted == SCOPE_ADMIN) ? 0 : -EPERM);
             if (r == 0)
                 continue;
             assert_ptr_equal(err.code, ERROR_FORBIDDEN);

@@ -11,13 +11,14 @@
 #include "store/keys.h"
 
 #define REPLY_MAX 65536
+#define SCOPES_OF_USERS (SCOPE_ALL & ~(SCOPE_BIT(SCOPE_ADMIN) | SCOPE_BIT(SCOPE_OPERATOR)))
 
 /* The door, and who calls it; one for each test. */
 struct house {
     struct front *front;
     struct sockaddr_in address;
     int listen_fd;
-    char admin[KEY_TEXT_MAX], one[KEY_TEXT_MAX], two[KEY_TEXT_MAX];
+    char operator[KEY_TEXT_MAX], one[KEY_TEXT_MAX], two[KEY_TEXT_MAX];
 };
 static struct house house;
 
@@ -58,9 +59,9 @@ static int set_up(void **state)
     if (front_serve(&fixture->loop.reactor, fixture->manager, house.listen_fd, &info, &doors,
                     &house.front, &err) < 0)
         fail_msg("%s", err.text);
-    make_key(fixture, "operator", SCOPE_BIT(SCOPE_ADMIN), house.admin);
-    make_key(fixture, "one", SCOPE_ALL & ~SCOPE_BIT(SCOPE_ADMIN), house.one);
-    make_key(fixture, "two", SCOPE_ALL & ~SCOPE_BIT(SCOPE_ADMIN), house.two);
+    make_key(fixture, "operator", SCOPE_BIT(SCOPE_OPERATOR), house.operator);
+    make_key(fixture, "one", SCOPES_OF_USERS, house.one);
+    make_key(fixture, "two", SCOPES_OF_USERS, house.two);
     return 0;
 }
 
@@ -207,7 +208,10 @@ static void test_every_row_needs_its_scope(void **state)
     char keys[_SCOPE_MAX][KEY_TEXT_MAX];
 
     for (int scope = 0; scope < _SCOPE_MAX; scope++)
-        make_key(fixture, "one", SCOPE_ALL & ~SCOPE_BIT(scope), keys[scope]);
+        make_key(fixture, "one",
+                 SCOPE_ALL & ~SCOPE_BIT(scope) &
+                     ~(scope == SCOPE_ADMIN ? SCOPE_BIT(SCOPE_OPERATOR) : 0),
+                 keys[scope]);
     for (size_t i = 0; i < row_count; i++) {
         const struct door_route *row = rows[i];
         struct reply *reply;
@@ -468,7 +472,7 @@ static void test_keys(void **state)
 {
     struct engine_fixture *fixture = *state;
     char text[KEY_TEXT_MAX], path[120];
-    struct reply *reply = ask(fixture, house.admin, "POST", "/v1/keys",
+    struct reply *reply = ask(fixture, house.operator, "POST", "/v1/keys",
                               "{\"tenant\":\"three\",\"scopes\":[\"run\"],\"name\":\"n\"}");
 
     str_copy(text, sizeof(text), json_string_value(json_object_get(reply->json, "key")));
@@ -476,18 +480,62 @@ static void test_keys(void **state)
              json_string_value(json_object_get(reply->json, "id")));
     assert_status(reply, 201);
     assert_status(ask(fixture, text, "GET", "/v1/info", NULL), 200);
-    reply = ask(fixture, house.admin, "GET", "/v1/keys", NULL);
+    reply = ask(fixture, house.operator, "GET", "/v1/keys", NULL);
     assert_non_null(strstr(reply->body, "\"three\""));
     assert_null(strstr(reply->body, strchr(text, '.') + 1));
     assert_status(reply, 200);
     assert_error(ask(fixture, house.one, "GET", "/v1/keys", NULL), 403, ERROR_FORBIDDEN);
-    assert_status(ask(fixture, house.admin, "DELETE", path, NULL), 200);
+    assert_status(ask(fixture, house.operator, "DELETE", path, NULL), 200);
     assert_error(ask(fixture, text, "GET", "/v1/info", NULL), 401, ERROR_UNAUTHORIZED);
-    assert_error(ask(fixture, house.admin, "DELETE", path, NULL), 404, ERROR_KEY_NOT_FOUND);
-    assert_error(ask(fixture, house.admin, "POST", "/v1/keys", "{\"tenant\":\"NO\"}"), 400,
+    assert_error(ask(fixture, house.operator, "DELETE", path, NULL), 404, ERROR_KEY_NOT_FOUND);
+    assert_error(ask(fixture, house.operator, "POST", "/v1/keys", "{\"tenant\":\"NO\"}"), 400,
                  ERROR_BAD_INPUT);
-    assert_error(ask(fixture, house.admin, "POST", "/v1/keys", "{\"scopes\":[\"root\"]}"), 400,
+    assert_error(ask(fixture, house.operator, "POST", "/v1/keys", "{\"scopes\":[\"root\"]}"), 400,
                  ERROR_BAD_INPUT);
+}
+
+static void id_of(const char *text, char id[KEY_ID_MAX])
+{
+    snprintf(id, KEY_ID_MAX, "%.16s", text + strlen(KEY_PREFIX));
+}
+
+/* An admin sees and changes the keys of its own tenant, and gives nobody more than it has. */
+static void test_keys_of_an_admin(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    char admin[KEY_TEXT_MAX], operator[KEY_TEXT_MAX], id[KEY_ID_MAX], path[120], own[KEY_ID_MAX];
+    struct reply *reply;
+
+    make_key(fixture, "one", SCOPE_BIT(SCOPE_ADMIN), admin);
+    make_key(fixture, "one", SCOPE_BIT(SCOPE_OPERATOR), operator);
+    reply = ask(fixture, admin, "GET", "/v1/keys", NULL);
+    id_of(house.one, own);
+    id_of(house.two, id);
+    assert_non_null(strstr(reply->body, own));
+    assert_null(strstr(reply->body, id));
+    assert_status(reply, 200);
+    snprintf(path, sizeof(path), "/v1/keys/%s", id);
+    assert_error(ask(fixture, admin, "DELETE", path, NULL), 404, ERROR_KEY_NOT_FOUND);
+    snprintf(path, sizeof(path), "/v1/keys/%s/rotate", id);
+    assert_error(ask(fixture, admin, "POST", path, "{}"), 404, ERROR_KEY_NOT_FOUND);
+    /* The secret of an operator of the same tenant would be a whole server's. */
+    id_of(operator, id);
+    snprintf(path, sizeof(path), "/v1/keys/%s/rotate", id);
+    assert_error(ask(fixture, admin, "POST", path, "{}"), 403, ERROR_FORBIDDEN);
+    snprintf(path, sizeof(path), "/v1/keys/%s", id);
+    assert_error(ask(fixture, admin, "DELETE", path, NULL), 403, ERROR_FORBIDDEN);
+    assert_error(ask(fixture, admin, "POST", "/v1/keys", "{\"tenant\":\"two\"}"), 403,
+                 ERROR_FORBIDDEN);
+    assert_error(ask(fixture, admin, "POST", "/v1/keys", "{\"scopes\":[\"operator\"]}"), 403,
+                 ERROR_FORBIDDEN);
+    reply = ask(fixture, admin, "POST", "/v1/keys", "{}");
+    assert_string_equal(json_string_value(json_object_get(reply->json, "tenant")), "one");
+    assert_status(reply, 201);
+    snprintf(path, sizeof(path), "/v1/keys/%s/rotate", own);
+    assert_status(ask(fixture, admin, "POST", path, "{}"), 200);
+    snprintf(path, sizeof(path), "/v1/keys/%s", own);
+    assert_status(ask(fixture, admin, "DELETE", path, NULL), 200);
+    assert_status(ask(fixture, operator, "POST", "/v1/keys", "{\"tenant\":\"two\"}"), 201);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -505,6 +553,7 @@ int main(void)
         TEST(test_quotas),
         TEST(test_busy),
         TEST(test_keys),
+        TEST(test_keys_of_an_admin),
     };
 
     return cmocka_run_group_tests(tests, list_rows, NULL);

@@ -59,6 +59,8 @@ static void test_nothing_may_be_changed(void **state)
     assert_int_equal(check(secret, "a_1123456789abcdef0123456789abcdef", expires, signature, NOW),
                      -EACCES);
     assert_int_equal(check(secret, ID, "1800000061", signature, NOW), -EACCES);
+    /* The same number in another text is another link. */
+    assert_int_equal(check(secret, ID, "01800000060", signature, NOW), -EACCES);
     for (size_t i = 0; signature[i]; i++) {
         char was = signature[i];
 

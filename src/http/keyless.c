@@ -1,0 +1,183 @@
+/*
+ * keyless.c - connections on which no key was admitted yet: so many for each address, and the first
+ * that are closed when the server is full.
+ *
+ * A new connection is not refused for them, because whether it has a key is known only after its
+ * first request: the oldest one of the address is closed instead. So a client with a key gets in
+ * beside a flood from its own address, unless the flood renews itself within the time that the
+ * client takes for its first request. When the server is full, the address that has the most of
+ * them loses its oldest, and a connection with a key that waits for its next request goes only when
+ * there is none.
+ *
+ * An address is an IPv4 address or the first half of an IPv6 address, which one client has alone.
+ */
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "http/http_private.h"
+
+#define ADDRESS_BYTES 8
+#define TELL_MS 60000 /* between two lines of the log */
+
+struct keyless_address {
+    struct keyless_address *next;
+    uint8_t bytes[ADDRESS_BYTES];
+    unsigned count;
+    struct link *oldest, *newest;
+};
+
+static bool read_address(const struct sockaddr *from, uint8_t bytes[ADDRESS_BYTES])
+{
+    const struct sockaddr_in *v4 = (const void *)from;
+    const struct sockaddr_in6 *v6 = (const void *)from;
+
+    memset(bytes, 0, ADDRESS_BYTES);
+    if (from && from->sa_family == AF_INET)
+        memcpy(bytes + 4, &v4->sin_addr, 4);
+    else if (from && from->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        memcpy(bytes + 4, v6->sin6_addr.s6_addr + 12, 4);
+    else if (from && from->sa_family == AF_INET6)
+        memcpy(bytes, v6->sin6_addr.s6_addr, ADDRESS_BYTES);
+    else
+        return false;
+    return true;
+}
+
+/* The place in the table of the address, or of NULL at the end of its chain. */
+static struct keyless_address **find(struct http_server *server, const uint8_t bytes[ADDRESS_BYTES])
+{
+    struct keyless_address **at;
+    unsigned hash = 0;
+
+    for (int i = 0; i < ADDRESS_BYTES; i++)
+        hash = hash * 31 + bytes[i];
+    at = &server->keyless[hash % KEYLESS_CHAINS];
+    while (*at && memcmp((*at)->bytes, bytes, ADDRESS_BYTES) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+bool http_keyless_add(struct link *link, const struct sockaddr *from)
+{
+    struct http_server *server = link->server;
+    struct keyless_address **at, *address;
+    uint8_t bytes[ADDRESS_BYTES];
+
+    if (server->spec.keyless_max == 0 || !read_address(from, bytes))
+        return true;
+    at = find(server, bytes);
+    if (!*at) {
+        *at = calloc(1, sizeof(**at));
+        if (!*at)
+            return false;
+        memcpy((*at)->bytes, bytes, ADDRESS_BYTES);
+    }
+    address = *at;
+    link->address = address;
+    link->older = address->newest;
+    if (link->older)
+        link->older->newer = link;
+    else
+        address->oldest = link;
+    address->newest = link;
+    address->count++;
+    server->keyless_count++;
+    return true;
+}
+
+void http_keyless_leave(struct link *link)
+{
+    struct keyless_address *address = link->address, **at;
+    struct http_server *server = link->server;
+
+    if (!address)
+        return;
+    *(link->older ? &link->older->newer : &address->oldest) = link->newer;
+    *(link->newer ? &link->newer->older : &address->newest) = link->older;
+    link->address = NULL;
+    link->older = link->newer = NULL;
+    server->keyless_count--;
+    if (--address->count > 0)
+        return;
+    at = find(server, address->bytes);
+    *at = address->next;
+    free(address);
+}
+
+/* Its end is noticed as a client's own would be. */
+static void evict(struct link *link)
+{
+    struct http_server *server = link->server;
+    uint64_t now = clock_now_ms();
+
+    if (server->told_ms == 0 || now - server->told_ms > TELL_MS) {
+        server->told_ms = now;
+        log_warning("http: too many connections: closing the oldest without a key (%u of %u have "
+                    "none; now %s)",
+                    server->keyless_count, server->client_count, link->peer);
+    }
+    http_keyless_leave(link);
+    link->is_evicted = true;
+    server->evicted++;
+    shutdown(link->fd, SHUT_RDWR);
+}
+
+static struct keyless_address *largest(struct http_server *server)
+{
+    struct keyless_address *ret = NULL;
+
+    for (int i = 0; i < KEYLESS_CHAINS; i++) {
+        for (struct keyless_address *at = server->keyless[i]; at; at = at->next) {
+            if (!ret || at->count > ret->count)
+                ret = at;
+        }
+    }
+    return ret;
+}
+
+/* The connection with a key that waits longest for its next request. */
+static struct link *longest_idle(struct http_server *server)
+{
+    struct link *ret = NULL;
+
+    for (struct link *link = server->links; link; link = link->next) {
+        if (!link->request && !link->is_evicted && (!ret || link->since_ms < ret->since_ms))
+            ret = link;
+    }
+    return ret;
+}
+
+/* Also while an earlier one that was closed for it is still to be forgotten. */
+static bool make_room(struct http_server *server)
+{
+    struct keyless_address *address;
+    struct link *idle;
+
+    if (server->client_count - server->evicted < server->spec.client_max &&
+        server->keyless_count < server->spec.client_max - server->spec.client_max / KEYED_SHARE)
+        return true;
+    address = largest(server);
+    idle = address ? address->oldest : longest_idle(server);
+    if (idle)
+        evict(idle);
+    return idle != NULL;
+}
+
+bool http_keyless_accept(struct http_server *server, const struct sockaddr *from)
+{
+    const struct keyless_address *address;
+    uint8_t bytes[ADDRESS_BYTES];
+
+    if (server->spec.keyless_max == 0 || !read_address(from, bytes))
+        return server->client_count < server->spec.client_max;
+    if (server->client_count >= server->spec.client_max + EVICTED_MAX)
+        return false;
+    address = *find(server, bytes);
+    if (address && address->count >= server->spec.keyless_max)
+        evict(address->oldest);
+    return make_room(server);
+}
