@@ -45,6 +45,11 @@ static json_t *isolation_json(const struct session *session)
                      "layers", layer_names(facts->layers), "missing", layer_names(facts->missing));
 }
 
+static json_t *settings_json(const struct session *session)
+{
+    return session->settings ? json_incref(session->settings->given) : json_object();
+}
+
 json_t *session_json(struct session *session)
 {
     const struct limits *limits = &session->limits;
@@ -53,7 +58,7 @@ json_t *session_json(struct session *session)
     return json_pack(
         "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:s*, s:O, s:o, s:I, s:I, "
         "s:s, "
-        "s:{s:I, s:I, s:I, s:I}, s:o}",
+        "s:{s:I, s:I, s:I, s:I}, s:o, s:s, s:o}",
         "id", session->id, "tenant", session->tenant, "name", session->name, "template",
         session->template_name, "state", session_state_name(session->state), "created_at",
         time_json(session->created_ms), "last_used_at",
@@ -65,7 +70,8 @@ json_t *session_json(struct session *session)
         "executions", (json_int_t)(session->next_execution - 1), "output_folder",
         session_output_folder(session), "limits", "memory_bytes", (json_int_t)limits->memory_bytes,
         "disk_bytes", (json_int_t)limits->disk_bytes, "pids", (json_int_t)limits->pids,
-        "cpu_millis", (json_int_t)limits->cpu_millis, "isolation", isolation_json(session));
+        "cpu_millis", (json_int_t)limits->cpu_millis, "isolation", isolation_json(session), "type",
+        session_config(session)->type, "settings", settings_json(session));
 }
 
 static const char *state_word(const struct execution *execution)
@@ -205,8 +211,7 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     limits.output_bytes = output_bytes;
     result_init(result, &limits);
     /* If no box could be made: the provider that should have made it. */
-    result->runtime =
-        session->provider ? session->provider->name : session->manager->spec.config->type;
+    result->runtime = session->provider ? session->provider->name : session_config(session)->type;
     if (session->fallback)
         result_set_fallback(result, session->wanted->name, session->fallback);
     execution_id(execution, result->execution_id);

@@ -49,6 +49,15 @@ enum session_state session_state(const struct session *session);
 struct session_manager *session_manager_of(const struct session *session);
 json_t *session_json(struct session *session); /* as docs/rest.md says; new reference or NULL */
 
+/*
+ * Settings of a caller (session_manager.h): whether they agree with those that the session was made
+ * with (error: setting_differs), and the SANDBOX_TIMEOUT_SEC that the caller or whoever made the
+ * session set; `fallback_ms` if neither did.
+ */
+int session_check_settings(struct session *session, const struct caller *caller, struct error *err);
+uint64_t session_timeout_ms(struct session *session, const struct caller *caller,
+                            uint64_t fallback_ms);
+
 /* The session was used: its idle time starts again. Done by every call below. */
 void session_touch(struct session *session);
 void session_extend(struct session *session, uint64_t more_ms);

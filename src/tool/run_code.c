@@ -164,7 +164,6 @@ static void on_ran(struct tool_call *call, struct execution_outcome *outcome)
 static void start_in_session(struct tool_call *call)
 {
     const char *context = json_string_value(call_parameter(call, "context"));
-    uint64_t fallback_ms = session_manager_config(call->tools->manager)->limits.timeout_ms;
     json_t *language = call_parameter(call, "language");
     json_t *code = call_parameter(call, "code");
     struct cell_request request = {
@@ -172,13 +171,17 @@ static void start_in_session(struct tool_call *call)
         .keeper = code,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
-        .timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u), /* 0 would mean no timeout */
     };
     struct execution *execution;
     struct error err = {0};
+    uint64_t fallback_ms;
 
     if (!call_session(call))
         return;
+    fallback_ms =
+        session_timeout_ms(call->session, &call->caller,
+                           session_manager_config(call->tools->manager)->limits.timeout_ms);
+    request.timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u); /* 0 would mean no timeout */
     if (session_find_context(call->session, context, json_string_value(language), &request.context,
                              &err) < 0 ||
         session_cell(call->session, &request, &execution, &err) < 0)

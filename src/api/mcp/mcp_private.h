@@ -116,7 +116,6 @@ const char *mcp_text(json_t *object, const char *name);
 
 /* raw_id.c: the id of a message that cannot be parsed, as a new reference; NULL: unreadable. */
 json_t *mcp_raw_id(const char *text, size_t length);
-bool mcp_is_too_deep(const char *text, size_t length);
 
 /* work.c */
 struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_kind kind);

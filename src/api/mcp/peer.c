@@ -14,6 +14,7 @@
 #include "api/mcp/mcp_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "model/text.h"
 
 enum { ERA_LEGACY = 1, ERA_MODERN = 2, ERA_BOTH = 3 };
@@ -241,26 +242,22 @@ void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, ui
 {
     CLEANUP(json_decrefp) json_t *message = NULL;
     CLEANUP(json_decrefp) json_t *id = NULL;
-    json_error_t where = {0};
+    struct json_problem problem;
 
     if (is_blank(text, length))
         return;
-    if (mcp_is_too_deep(text, length)) {
-        id = mcp_raw_id(text, length);
-        mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence},
-                       MCP_PARSE_ERROR, NULL, "the message nests deeper than %d levels",
-                       LIMIT_MCP_DEPTH);
-        return;
-    }
     /* Of duplicate members the last wins, as usual in JSON. */
-    message = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+    message = json_parse(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &problem);
     if (message) {
         mcp_peer_take(peer, message, now_ms);
         return;
     }
     id = mcp_raw_id(text, length);
     mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence},
-                   MCP_PARSE_ERROR, NULL, "not JSON: byte %d: %s", where.position, where.text);
+                   MCP_PARSE_ERROR, NULL,
+                   problem.num == -EINVAL ? "not JSON: byte %zu: %s"
+                                          : "the message is refused at byte %zu: %s",
+                   problem.position, problem.text);
 }
 
 void mcp_peer_too_long(struct mcp_peer *peer, const char *text, size_t length)
