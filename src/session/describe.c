@@ -166,6 +166,29 @@ static void fill_capture(const struct execution *execution, int stream, uint64_t
     capture->total_bytes = total;
 }
 
+uint64_t execution_window(const struct execution *execution, int stream, uint64_t offset,
+                          uint64_t limit, struct capture *capture)
+{
+    uint64_t base = execution->cell ? execution->cell->base[stream - 1] : 0;
+    uint64_t written = execution_written(execution, stream), total = written - MIN(written, base);
+    uint64_t first = execution_first(execution, stream);
+    char byte;
+
+    offset = MIN(offset, total);
+    /* Of very long output the middle is not kept: it goes on where it is kept again. */
+    if (offset < total && execution_read(execution, stream, base + offset, &byte, 1) < 0)
+        offset = MIN(MAX(first, base) - base, total);
+    capture_free(capture);
+    *capture = (struct capture){.kept = BUF_INIT(limit)};
+    add_stored(execution, stream, base + offset, base + MIN(total, offset + limit), limit, capture);
+    if (offset + capture->kept.length < total) {
+        capture->is_truncated = true;
+        capture->kept.length = utf8_floor(buf_text(&capture->kept), capture->kept.length);
+    }
+    capture->total_bytes = total;
+    return offset;
+}
+
 static void fill_end(const struct execution *execution, struct result *result)
 {
     const struct exec_end end = end_of(execution);

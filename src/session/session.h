@@ -223,6 +223,12 @@ json_t *execution_cell_meta(const struct execution *execution);
  * {"state": "installed"|"failed", ...} with the members its meta has. NULL: no module was missing.
  */
 json_t *execution_install_json(const struct execution *execution);
+/*
+ * The bytes of a stream (1 or 2) from `offset` on, at most `limit`; `capture` is replaced. Returns
+ * the offset of its first byte, which is a later one where output is not kept any more.
+ */
+uint64_t execution_window(const struct execution *execution, int stream, uint64_t offset,
+                          uint64_t limit, struct capture *capture);
 /* result_to_json() and, for a cell, all of the above; new reference or NULL. */
 json_t *execution_reply(const struct execution *execution, const struct result *result);
 /* The same with values that were read before; NULL: not a cell. */

@@ -393,9 +393,28 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
     return true;
 }
 
+/* A shell line in place of a list of arguments: shows it as a list. */
+static void show_command(struct tool_call *call)
+{
+    json_t *command = call_parameter(call, "command");
+    CLEANUP(json_decrefp) json_t *list = NULL;
+    CLEANUP(freep) char *text = NULL;
+
+    if (call->row->id != TOOL_SANDBOX_EXEC || !json_is_string(command))
+        return;
+    list = json_pack("[s, s, O]", "bash", "-c", command);
+    text = list ? json_dumps(list, 0) : NULL;
+    if (!text || str_format(call->reply.hint, sizeof(call->reply.hint),
+                            "Give a list of strings: {\"command\": %s}", text) < 0)
+        call_set_hint(&call->reply, "Give a list of strings, such as {\"command\": [\"bash\", "
+                                    "\"-c\", \"ls -l /tmp | head\"]}");
+}
+
 static void fail_schema(struct tool_call *call, const struct schema_problem *problem)
 {
     set_failed(call, &problem->err, NULL);
+    if (str_equal(problem->field, "command"))
+        show_command(call);
     str_copy(call->reply.field, sizeof(call->reply.field), problem->field);
     str_copy(call->reply.nearest, sizeof(call->reply.nearest), problem->nearest);
     call_reply(call);

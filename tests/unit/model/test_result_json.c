@@ -183,6 +183,8 @@ static void test_every_member(void **state)
         &result,
         "{\"stdout\":\"a\\u0000\xef\xbf\xbd\","
         "\"stderr\":\"12\\n... (output truncated)\\n45\\ntimed out after 0.5 s\\n"
+        "out of memory: the box has 256m for everything, its files in /tmp and /workspace "
+        "included. Hold less at once: read in pieces, fewer columns, smaller types\\n"
         "mount proc: EPERM (Operation not permitted)\\n\","
         "\"exit_code\":-1,\"duration\":0.500123456,"
         "\"meta\":{\"runtime\":\"docker\",\"execution_id\":\"exec_2\",\"session_id\":\"s_3\","
