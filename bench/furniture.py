@@ -35,7 +35,7 @@ def data_state(bench):
         built = subprocess.run([bench.bailey, "template", "build", "data"], env=env,
                                capture_output=True, text=True, timeout=BUILT_WITHIN_S)
     finally:
-        subprocess.run([bench.bailey, "daemon", "stop"], env=env, capture_output=True)
+        subprocess.run([bench.bailey, "daemon", "stop", "--force"], env=env, capture_output=True)
     if built.returncode != 0:
         raise Failed("template build data: " + built.stderr.strip()[-300:])
     return state

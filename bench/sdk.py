@@ -93,7 +93,7 @@ def main():
         measure(scratch + "/r/bailey/engine.sock", calls)
         measure_import(scratch + "/pyc")
     finally:
-        subprocess.run([program, "daemon", "stop"], env=env, check=False)
+        subprocess.run([program, "daemon", "stop", "--force"], env=env, check=False)
         shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -63,7 +63,7 @@ class DaemonFixture:
         return self.call("daemon", "status").status == 0
 
     def close(self):
-        done = self.call("daemon", "stop")
+        done = self.call("daemon", "stop", "--force")
         support.wait_until(lambda: support.reap_orphans() or not self.is_running(),
                            "the daemon is gone")
         support.reap_orphans()

@@ -36,6 +36,7 @@ class Served(serve.Daemon):
 
 class Door:
     """One way to /mcp: a key over TCP, or the socket without one."""
+    path = "/mcp"
 
     def __init__(self, server, key=None, is_local=False):
         self.server, self.is_local = server, is_local
@@ -51,7 +52,7 @@ class Door:
         connection = self.connect()
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
-        connection.request(method, "/mcp", body, {**self.auth, **headers})
+        connection.request(method, self.path, body, {**self.auth, **headers})
         return connection, connection.getresponse()
 
     def ask(self, method, body=None, headers=None):

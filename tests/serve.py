@@ -304,7 +304,7 @@ class Daemon:
     def stop(self):
         """Stops it as a person does; fails when it does not go, or leaves something."""
         if self.process.poll() is None:
-            done = self.bailey("daemon", "stop")
+            done = self.bailey("daemon", "stop", "--force")
             try:
                 self.process.wait(support.PATIENCE)
             except subprocess.TimeoutExpired:

@@ -25,7 +25,8 @@
 
 bool box_mounts_has_any(const struct launch_spec *spec)
 {
-    return spec->layer || spec->packages || spec->stages != STAGING_NONE || spec->file_count > 0;
+    return spec->layer || spec->packages || spec->stages != STAGING_NONE || spec->file_count > 0 ||
+           own_programs_wanted(spec);
 }
 
 bool box_mounts_has_template(const struct launch_spec *spec)
@@ -35,7 +36,7 @@ bool box_mounts_has_template(const struct launch_spec *spec)
 
 uint64_t box_mounts_bytes(const struct launch_spec *spec)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = own_programs_bytes(spec);
 
     for (size_t i = 0; i < spec->file_count; i++)
         bytes += (spec->files[i].length / 4096 + 2) * 4096; /* its pages, and its folder's */
@@ -184,6 +185,8 @@ int box_mounts_plan(struct plan_builder *builder, const struct launch_spec *spec
         return 0;
     plan_builder_step(builder, STEP_DIR, BOX_MOUNTS, NULL, 0755);
     r = own_files(builder, spec, err);
+    if (r == 0)
+        own_programs_plan(builder, spec);
     if (r == 0 && spec->layer)
         r = bind_folder(builder, spec->layer, BOX_MOUNTS "/template", false, err);
     if (r == 0 && spec->packages)
@@ -197,7 +200,7 @@ int box_mounts_plan(struct plan_builder *builder, const struct launch_spec *spec
 
 int box_mounts_check_bind(const char *target, struct error *err)
 {
-    static const char *const taken[] = {"driver", "template", "packages"};
+    static const char *const taken[] = {"driver", "template", "packages", "bin"};
     const char *name = target + strlen("/" BOX_MOUNTS);
     bool is_taken = str_starts(target, "/" BOX_MOUNTS) && name[0] == 0;
 

@@ -80,6 +80,7 @@ struct launch_spec {
     enum launch_staging stages; /* one that fetches listens for the egress proxy, too */
     const struct launch_file *files; /* below /bailey */
     size_t file_count;
+    const char *python; /* in the box: what python, python3 and pip are; NULL: what PATH has */
     bool wants_ruleset; /* of Landlock, for processes that join the box: launched.ruleset_fd */
 
     /* of an engine; zero for a box that is made directly */

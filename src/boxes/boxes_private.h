@@ -44,6 +44,16 @@ int box_mounts_plan(struct plan_builder *builder, const struct launch_spec *spec
                     struct error *err);
 int box_mounts_check_bind(const char *target, struct error *err);
 
+/* own_programs.c: python, python3 and pip, the session's interpreter */
+bool own_programs_wanted(const struct launch_spec *spec);
+uint64_t own_programs_bytes(const struct launch_spec *spec); /* on the box's disk */
+uint64_t own_programs_inodes(const struct launch_spec *spec);
+/* Must: come after /bailey is there. */
+void own_programs_plan(struct plan_builder *builder, const struct launch_spec *spec);
+/* The same in the private folder of a box without namespaces. */
+int own_programs_write(struct plan_builder *builder, const struct launch_spec *spec,
+                       const char *folder, struct error *err);
+
 /* private.c: a box without namespaces lives in a folder of the host */
 int private_plan(struct plan_builder *builder, const struct launch_spec *spec,
                  const struct id_plan *ids, struct launched *launched, struct error *err);

@@ -10,8 +10,8 @@
 #define DRIVERS_MAX 32
 #define PATH_MAX_BYTES 64
 
-/* Handed to an interpreter as an argument: no box needs them as files. */
-static const char *const arguments[] = {"check_imports.py"};
+/* Handed to an interpreter as an argument, or a program of its own: no drivers. */
+static const char *const arguments[] = {"check_imports.py", "pip.py"};
 
 static bool is_argument(const char *name)
 {

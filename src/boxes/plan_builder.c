@@ -175,8 +175,10 @@ void plan_builder_short_list(struct plan_builder *builder, const char *language)
 
 static void plan_builder_environment(struct plan_builder *builder, const struct launch_spec *spec)
 {
-    plan_builder_env(builder, "PATH=%s" PLAN_BUILDER_PATH,
-                     box_mounts_has_template(spec) ? "/bailey/template/bin:" : "");
+    plan_builder_env(builder, "PATH=%s%s%s" PLAN_BUILDER_PATH,
+                     box_mounts_has_template(spec) ? "/bailey/template/bin:" : "",
+                     builder->own_programs ? builder->own_programs : "",
+                     builder->own_programs ? ":" : "");
     plan_builder_short_list(builder, PLAN_BUILDER_LANGUAGE);
     if (box_mounts_has_template(spec))
         plan_builder_env(builder, "VIRTUAL_ENV=/bailey/template");

@@ -31,7 +31,8 @@ struct plan_builder {
     size_t env_count;
     char text[PLAN_BUILDER_TEXT_MAX]; /* strings, one after the other */
     size_t text_used;
-    bool is_full; /* something did not fit */
+    const char *own_programs; /* the folder of python and pip, first in PATH; NULL: none */
+    bool is_full;             /* something did not fit */
 };
 
 /* plan_builder.c */

@@ -141,6 +141,8 @@ int private_plan(struct plan_builder *builder, const struct launch_spec *spec,
     plan->warden_id = owner ? (uid_t)owner->host_guest : geteuid();
     plan->clears_groups = owner != NULL;
     r = make_folders(owner, launched, builder, err);
+    if (r == 0)
+        r = own_programs_write(builder, spec, launched->folder, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < ARRAY_SIZE(readable); i++) {

@@ -312,7 +312,8 @@ void root_rules(struct plan_builder *builder)
 int root_plan(struct plan_builder *builder, const struct launch_spec *spec, struct error *err)
 {
     struct sandbox_plan *plan = &builder->plan;
-    uint64_t inodes = LIMIT_INODES(spec->disk_bytes) + 2 * spec->file_count;
+    uint64_t inodes =
+        LIMIT_INODES(spec->disk_bytes) + 2 * spec->file_count + own_programs_inodes(spec);
     uint64_t bytes = spec->disk_bytes + box_mounts_bytes(spec); /* ours are not the guest's */
     int r = 0;
 

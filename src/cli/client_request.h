@@ -31,7 +31,7 @@ struct client_request {
     uint64_t idle_ms, max_age_ms;  /* 0: as configured */
     const char *tenant, *scopes;   /* of a key */
     uint64_t expires_ms, grace_ms; /* of a key; 0: never, at once */
-    bool is_json, is_quiet, is_raw, is_all, is_recursive, follows;
+    bool is_json, is_quiet, is_raw, is_all, is_recursive, follows, is_forced;
 };
 
 int client_request_load(const struct invocation *invocation, struct client_request *request,

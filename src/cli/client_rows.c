@@ -37,6 +37,7 @@ SWITCH(is_raw)
 SWITCH(is_all)
 SWITCH(is_recursive)
 SWITCH(follows)
+SWITCH(is_forced)
 
 static int take_env(void *target, const char *value, struct error *err)
 {
@@ -485,6 +486,7 @@ const struct command key_command = {
 
 static const struct option_row daemon_options[] = {
     {"follow", 'f', NULL, WORDS_ANY, "log: follow new lines", .take = take_follows},
+    {"force", 0, NULL, WORDS_ANY, "stop: end live sessions without asking", .take = take_is_forced},
     ROW_JSON,
     ROW_CONFIG,
 };
@@ -492,12 +494,14 @@ static const struct option_row daemon_options[] = {
 const struct command daemon_command = {
     .name = "daemon",
     .summary = "show or stop the daemon, or print its log",
-    .usage = "status | stop | log [-f]",
+    .usage = "status | stop [--force] | log [-f]",
     .description =
         "The daemon keeps sessions alive between commands. It starts when a command needs it and "
         "exits after 10 minutes without a session and a client.\n\n'status' has exit status 3 when "
-        "no daemon is running. 'stop' ends the daemon and all its sessions, and waits until it is "
-        "gone; the next command that needs a daemon starts one with the settings of that moment. "
+        "no daemon is running. 'stop' ends the daemon and all its sessions, says which, and waits "
+        "until it is gone. While sessions are live it asks on a terminal, and elsewhere needs "
+        "--force; SIGTERM to the daemon never asks. The next command that needs a daemon starts "
+        "one with the settings of that moment. "
         "'log' prints the daemon's log.",
     OPTIONS(daemon_options),
     .operand = "ACTION",

@@ -239,7 +239,8 @@ static int load_source(struct job *job, struct source *source, const char *path,
 static int find_place(struct job *job, const struct invocation *invocation, struct error *err)
 {
     const struct request *request = job->request;
-    bool has_template = !str_equal(job->config->template_name, TEMPLATE_PLAIN);
+    const char *name = job->config->template_name;
+    bool has_template = !str_equal(name, TEMPLATE_PLAIN), is_auto = str_equal(name, TEMPLATE_AUTO);
     struct error ignored = {0};
     int result;
 
@@ -247,8 +248,8 @@ static int find_place(struct job *job, const struct invocation *invocation, stru
     if (!has_template && !job->asks_daemon)
         return 0;
     result = paths_choose(&job->paths, job->config, invocation->env, NULL, NULL,
-                          has_template ? err : &ignored);
-    if (result == 0 || has_template)
+                          has_template && !is_auto ? err : &ignored);
+    if (result == 0 || (has_template && !is_auto))
         return result;
     job->asks_daemon = false; /* no home: then there is no daemon either */
     return 0;

@@ -132,7 +132,8 @@ static int take_nothing(void *target, const char *value, struct error *err)
 }
 
 static const struct option_row options[] = {
-    {"session", 's', "ID", WORDS_ANY, "the session it works in", .take = take_nothing},
+    {"session", 's', "ID", WORDS_ANY, "the session it works in (default: your session 'default')",
+     .take = take_nothing},
     {"list", 0, NULL, WORDS_ANY, "list the tools", .take = take_nothing},
     {"json", 'j', NULL, WORDS_ANY, "with --list: print JSON", .take = take_nothing},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
@@ -157,9 +158,9 @@ const struct command tool_command = {
     .description =
         "Calls a tool with JSON parameters, from the argument or from standard input, and prints "
         "its reply. The exit status is 0 when the tool replied, also if the reply is an error of "
-        "the code.\n\nrun_python_code runs in a fresh box. The sandbox_ tools work in a session: "
-        "name one with -s ('bailey session new' creates one); without it each call creates a new "
-        "session, which the reply names. run_code uses a session only if one is named.\n\nExample: "
+        "the code.\n\nrun_python_code runs in a fresh box. The other tools work in a session: "
+        "the one named with -s or in the parameters, else your session 'default', which is made "
+        "when it is needed. 'bailey run' runs code without a session.\n\nExample: "
         "bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
     .options = options,
     .option_count = ARRAY_SIZE(options),

@@ -127,7 +127,7 @@ struct config {
     const char *root;          /* NULL: the host's /usr */
     const char *python;        /* NULL: search for one */
     const char *node;          /* the same for JavaScript */
-    const char *template_name; /* "python": the host's own */
+    const char *template_name; /* "python": the host's own; "auto": data, or that */
     bool is_warm;              /* zygotes */
     uint32_t pool_size;        /* prewarmed boxes, at most; 0: no pool */
     uint64_t pool_memory_bytes;

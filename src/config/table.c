@@ -86,9 +86,10 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_STOP_GRACE] = {"SANDBOX_STOP_GRACE", "sandbox.stop_grace", "5s",
                         "more than 0, at most 86400 seconds; e.g. 5s",
                         "how long running commands may take to end when the daemon stops"},
-    [KEY_TEMPLATE] = {"SANDBOX_TEMPLATE", "sandbox.template", "python",
-                      "the name of a template: python, data, or one that you built",
-                      "template of boxes: interpreter, packages, files"},
+    [KEY_TEMPLATE] = {"SANDBOX_TEMPLATE", "sandbox.template", "auto",
+                      "auto, or the name of a template: python, data, or one that you built",
+                      "template of boxes: interpreter, packages, files; auto is data where it is "
+                      "built, else python, and with Docker what the image has"},
     [KEY_NODE] = {"SANDBOX_NODE", "sandbox.node", NULL,
                   "an absolute path or a name on PATH; e.g. node22",
                   "Node.js to use for JavaScript instead of the first one on PATH"},

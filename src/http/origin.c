@@ -28,8 +28,9 @@ static void answer_preflight(struct http_request *request)
     static const char *const headers[] = {
         "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE",
         "Access-Control-Allow-Headers: Authorization, X-API-Key, Content-Type, Accept, Range, "
-        "Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, traceparent, "
-        "tracestate",
+        "Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, "
+        "Bailey-Session, "
+        "traceparent, tracestate",
         "Access-Control-Max-Age: 600",
         NULL,
     };

@@ -35,6 +35,7 @@ static int fill_spec(struct managed_box *box, struct error *err)
         .root = plan->root[0] ? plan->root : NULL,
         .binds = launcher->binds,
         .bind_count = plan->bind_count,
+        .python = plan->python[0] ? plan->python : NULL,
         .wants_ruleset = plan->has_zygotes,
         .ids = plan->pair_count ? LAUNCH_IDS_PAIR : LAUNCH_IDS_SINGLE,
         .warden_id = PAIR_FIRST + 2 * box->slot,

@@ -130,6 +130,7 @@ static void add(struct launcher *launcher, const char *tenant, const char *layer
                               .next = launcher->zygotes,
                               .owner = owner,
                               .tier = tier,
+                              .mounts_fd = -1,
                               .used_ms = clock_now_ms()};
     cgroup_init(&zygote->group);
     launcher->zygotes = zygote;
@@ -142,6 +143,7 @@ static void drop(struct zygote *zygote)
 {
     LIST_UNLINK(zygote->launcher->zygotes, zygote);
     zygote_owner_give(zygote->owner);
+    fd_closep(&zygote->mounts_fd);
     free(zygote);
 }
 

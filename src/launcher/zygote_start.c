@@ -229,6 +229,7 @@ static int write_plan(struct launcher *launcher, const struct zygote *zygote,
         .root = limits->root[0] ? limits->root : NULL,
         .binds = launcher->binds,
         .bind_count = limits->bind_count,
+        .python = limits->python[0] ? limits->python : NULL,
         .files = plan->files,
     };
     size_t tiers_length = 0;
@@ -287,14 +288,21 @@ static pid_t clone_zygote(const struct zygote *zygote, int *ret_pid_fd)
     return pid < 0 ? sys_clone_fork(flags, ret_pid_fd, group_fd) : pid;
 }
 
-/* For processes it may leave behind, if no control group lists them. */
+/*
+ * For processes it may leave behind, if no control group lists them. The namespace is kept open:
+ * the kernel gives the number of one that is gone to the next, which may be a box's.
+ */
 static void note_mounts(struct zygote *zygote, pid_t pid, int pid_fd)
 {
     char path[64];
     ssize_t length;
 
     str_format(path, sizeof(path), "/proc/%d/ns/mnt", (int)ids_proc_number(pid, pid_fd));
+    fd_closep(&zygote->mounts_fd);
+    zygote->mounts_fd = open(path, O_RDONLY | O_CLOEXEC);
     length = readlink(path, zygote->mounts, sizeof(zygote->mounts) - 1);
+    if (zygote->mounts_fd < 0)
+        length = -1;
     zygote->mounts[MAX(length, (ssize_t)0)] = 0;
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "launcher/zygotes.h"
@@ -30,6 +31,7 @@ struct zygote_strays {
     struct zygote_owner *owner; /* its id is not released meanwhile */
     struct cgroup group;
     char mounts[64];
+    int mounts_fd; /* owned */
     pid_t process_group;
     pid_t pids[STRAYS_MAX]; /* processes that were killed */
     size_t count;
@@ -146,6 +148,7 @@ static void forget(struct launcher *launcher, struct zygote_strays *strays)
 {
     cgroup_reaper_add(launcher, &strays->group);
     zygote_owner_give(strays->owner);
+    fd_closep(&strays->mounts_fd);
     free(strays);
 }
 
@@ -164,6 +167,7 @@ void zygote_strays_end(struct zygote *zygote, pid_t process_group)
     strays->group = zygote->group;
     cgroup_init(&zygote->group);
     memcpy(strays->mounts, zygote->mounts, sizeof(strays->mounts));
+    strays->mounts_fd = fd_take(&zygote->mounts_fd);
     strays->process_group = process_group;
     strays->at_ms = clock_now_ms() + LOOK_AGAIN_MS;
     strays->until_ms = clock_now_ms() + PATIENCE_MS;

@@ -30,6 +30,7 @@ struct zygote {
     struct zygote_owner *owner; /* its id and namespaces; has the tenant and the layer */
     struct cgroup group;        /* its own, with limits */
     char mounts[64];            /* name of its mount namespace; empty: unknown */
+    int mounts_fd;              /* that namespace, owned: its name stays its own; or -1 */
     uint8_t tier;
     enum zygote_state state;
     pid_t pid; /* 0: no process */

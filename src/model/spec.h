@@ -51,9 +51,10 @@ struct box_spec {
     const char *root;             /* a folder to take the root from; NULL: the host's /usr */
     const struct box_bind *binds; /* e.g. the interpreter's prefix */
     size_t bind_count;
-    uint64_t id_base;  /* SANDBOX_ID_BASE */
-    const char *layer; /* the host folder of a template's layer; NULL: the host's own Python */
-    bool has_drivers;  /* a kernel may be started in it: its drivers are below /bailey */
+    uint64_t id_base;   /* SANDBOX_ID_BASE */
+    const char *layer;  /* the host folder of a template's layer; NULL: the host's own Python */
+    const char *python; /* in the box: what python, python3 and pip mean; NULL: what it has */
+    bool has_drivers;   /* a kernel may be started in it: its drivers are below /bailey */
 
     /* where a provider host makes it (runtime/host/hosted.h) */
     const char *engine;            /* path of bailey-engine */

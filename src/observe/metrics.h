@@ -39,6 +39,13 @@ enum metric {
     METRIC_STREAMS,  /* bailey_streams{door="sse|ws"} gauge */
     METRIC_CONNECTIONS, /* bailey_http_connections gauge */
     METRIC_GENERATION,  /* bailey_broker_generation gauge */
+    METRIC_BUILD,       /* bailey_build_info{version} gauge, always 1 */
+    METRIC_PROCESS_CPU, /* process_*: observe/process.h */
+    METRIC_PROCESS_RESIDENT,
+    METRIC_PROCESS_VIRTUAL,
+    METRIC_PROCESS_FDS,
+    METRIC_PROCESS_MAX_FDS,
+    METRIC_PROCESS_START,
     _METRIC_MAX,
 };
 

@@ -20,7 +20,7 @@
 #include "template/template.h"
 
 #define RECORD_MAX (4 * MIB)
-#define SHIPPED "data" /* known, though nobody has built it */
+#define SHIPPED TEMPLATE_DATA /* known, though nobody has built it */
 
 static void json_freep(json_t **json)
 {
@@ -93,7 +93,7 @@ static int take_layer(json_t *record, const char *state, const char *name,
         return not_built(name, "has a record that cannot be read", err);
     if (asprintf(&ret->layer, "%s/layers/%s", state, layer) < 0) {
         ret->layer = NULL;
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     }
     if (lstat(ret->layer, &status) < 0 || !S_ISDIR(status.st_mode))
         return not_built(name, "lacks its layer", err);
@@ -118,7 +118,7 @@ static int find(const struct config *config, const char *state, const char *name
     if (r == 0)
         r = check_interpreter(record, config, name, err);
     if (r == 0 && take_env(record, ret) < 0)
-        r = error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        r = error_memory(err);
     return r;
 }
 
@@ -131,6 +131,13 @@ int built_find(const struct config *config, const char *state, struct built_temp
     *ret = (struct built_template){0};
     if (!name || str_equal(name, TEMPLATE_PLAIN))
         return 0;
+    if (str_equal(name, TEMPLATE_AUTO)) {
+        struct error ignored = {0};
+
+        if (find(config, state, TEMPLATE_DATA, ret, &ignored) < 0)
+            built_free(ret);
+        return ignored.num == -ENOMEM ? error_memory(err) : 0;
+    }
     r = find(config, state, name, ret, err);
     if (r < 0)
         built_free(ret);

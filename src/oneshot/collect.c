@@ -143,7 +143,7 @@ static int fetch_all(struct drive *drive, struct output_listing *listing, struct
             return r;
         str_format(path, sizeof(path), "%s/%s", folder, file->name);
         if (result_add_file(drive->result, file->name, path, file->bytes, NULL) < 0)
-            return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+            return error_memory(err);
     }
     return 0;
 }

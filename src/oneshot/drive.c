@@ -222,7 +222,7 @@ int drive_exec(struct drive *drive, const struct exec_spec *spec)
     if (drive->stdin_fd >= 0 && !drive->stdin_data) {
         drive->stdin_data = malloc(STDIN_CHUNK);
         if (!drive->stdin_data)
-            return error_set(&drive->failure, -ENOMEM, ERROR_ENGINE, "out of memory");
+            return error_memory(&drive->failure);
     }
     for (int i = 0; i < 2; i++)
         drive->sink_chunk[i] = sink ? chunk_for(sink->fd[i]) : LARGE_CHUNK;

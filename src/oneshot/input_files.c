@@ -53,11 +53,11 @@ static int add_item(struct input_files *input_files, const char *box, int *fd, u
                          LIMIT_COPY_FILES);
     items = realloc(input_files->items, (input_files->count + 1) * sizeof(*items));
     if (!items)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     input_files->items = items;
     items[input_files->count] = (struct item){.box = strdup(box), .fd = -1, .mode = mode};
     if (!items[input_files->count].box)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     items[input_files->count++].fd = fd_take(fd);
     return 0;
 }
@@ -155,7 +155,7 @@ int input_files_load(const struct oneshot *shot, struct input_files **ret, struc
     CLEANUP(input_files_free) struct input_files *input_files = calloc(1, sizeof(*input_files));
 
     if (!input_files)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < shot->file_count; i++) {
         const struct oneshot_file *file = &shot->files[i];
         char path[LIMIT_PATH_BYTES + 1];
@@ -243,7 +243,7 @@ static int send_item(const struct item *item, struct drive *drive, struct error 
     int r;
 
     if (!data)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     r = box_put(drive->box, &(struct put_spec){.path = item->box, .mode = item->mode}, &put_events,
                 &put, &put.id, err);
     while (r == 0 && !put.is_done) {

@@ -24,6 +24,7 @@
 #include "runtime/provider.h"
 #include "runtime/runtime.h"
 #include "store/artifact.h"
+#include "template/template.h"
 
 /* Everything one run holds; freed in one place. */
 struct run {
@@ -31,6 +32,7 @@ struct run {
     struct result *result;
     const struct language_row *language;
     struct interpreter interpreter;
+    struct interpreter python; /* the box's own, where it is not the language's; may be none */
     char fingerprint[INTERPRETER_FINGERPRINT]; /* for `elsewhere` */
     struct built_template built;
     struct recipe recipe;
@@ -53,6 +55,7 @@ static void run_free(struct run *run)
     }
     drive_free(&run->drive);
     interpreter_free(&run->interpreter);
+    interpreter_free(&run->python);
     built_free(&run->built);
     recipe_free(&run->recipe);
     input_files_free(&run->input_files);
@@ -78,31 +81,36 @@ static int check_out(const char *out, struct error *err)
                      out, strerror(errno));
 }
 
-/* The template's layer, and the folders of the machine's Python, which it links to. */
+static bool is_python(const struct run *run)
+{
+    return run->language && str_equal(run->language->name, "python");
+}
+
+/*
+ * Bash and programs start Python too, as `python`; and a template links to the machine's own.
+ * Without a template a machine that has none is no error: then the box has none either.
+ */
+static int find_python(struct run *run, struct error *err)
+{
+    struct error why = {0};
+
+    if (is_python(run) || provider_can(run->provider, PROVIDER_OWN_FILESYSTEM))
+        return 0;
+    if (interpreter_find(language_find("python"), run->shot->config, &run->python, &why) == 0)
+        return 0;
+    if (!run->built.layer && why.num != -ENOMEM)
+        return 0;
+    *err = why;
+    return why.num;
+}
+
 static int find_template(struct run *run, struct error *err)
 {
     const struct oneshot *shot = run->shot;
-    struct interpreter *found = &run->interpreter;
     bool has_layers = provider_can(run->provider, PROVIDER_CAN_LAYERS);
     int r = has_layers ? built_find(shot->config, shot->state, &run->built, err) : 0;
 
-    if (r < 0)
-        return r;
-    if (!run->built.layer)
-        return 0;
-    if (!run->language || !str_equal(run->language->name, "python")) {
-        CLEANUP(interpreter_free) struct interpreter other = *found;
-
-        *found = (struct interpreter){0};
-        r = interpreter_find(language_find("python"), shot->config, found, err);
-        if (r < 0)
-            return r;
-        if (run->language) { /* Bash stays Bash; only the folders of Python are needed */
-            free(found->path);
-            found->path = ptr_take(&other.path);
-        }
-    }
-    return 0;
+    return r < 0 ? r : find_python(run, err);
 }
 
 /* Where the box has programs of its own, the interpreter is only a name. */
@@ -111,7 +119,7 @@ static int find_interpreter(struct run *run, struct error *err)
     if (!provider_can(run->provider, PROVIDER_OWN_FILESYSTEM))
         return interpreter_find(run->language, run->shot->config, &run->interpreter, err);
     run->interpreter = (struct interpreter){.path = strdup(run->language->program)};
-    return run->interpreter.path ? 0 : error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+    return run->interpreter.path ? 0 : error_memory(err);
 }
 
 static int make_recipe(struct run *run, struct error *err)
@@ -165,9 +173,23 @@ static int prepare(struct run *run, struct error *err)
     return r < 0 ? r : input_files_load(shot, &run->input_files, err);
 }
 
+/* Each folder once: a mount over itself would only cost time. */
+static size_t add_binds(const struct interpreter *from, struct box_bind *binds, size_t count)
+{
+    for (size_t i = 0; i < from->bind_count; i++) {
+        size_t at = 0;
+
+        while (at < count && !str_equal(binds[at].host, from->binds[i]))
+            at++;
+        if (at == count)
+            binds[count++] = (struct box_bind){.host = from->binds[i]};
+    }
+    return count;
+}
+
 static int make_box(struct run *run, struct error *err)
 {
-    struct box_bind binds[INTERPRETER_BINDS_MAX];
+    struct box_bind binds[2 * INTERPRETER_BINDS_MAX];
     const struct config *config = run->shot->config;
     bool is_hosted = provider_can(run->provider, PROVIDER_HOSTED);
     CLEANUP(strv_freep)
@@ -177,7 +199,6 @@ static int make_box(struct run *run, struct error *err)
         .minimum = config->isolation,
         .root = config->root,
         .binds = binds,
-        .bind_count = run->interpreter.bind_count,
         .id_base = config->id_base,
         .layer = run->built.layer,
         .engine = run->shot->engine,
@@ -187,11 +208,25 @@ static int make_box(struct run *run, struct error *err)
     };
 
     if (is_hosted && !host_env)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     run->result->runtime = run->provider->name;
-    for (size_t i = 0; i < spec.bind_count; i++)
-        binds[i] = (struct box_bind){.host = run->interpreter.binds[i]};
+    spec.bind_count = add_binds(&run->interpreter, binds, 0);
+    spec.bind_count = add_binds(&run->python, binds, spec.bind_count);
+    if (!provider_can(run->provider, PROVIDER_OWN_FILESYSTEM))
+        spec.python = is_python(run) ? run->interpreter.path : run->python.path;
     return run->provider->ops->create(run->provider, &spec, &run->drive.box, &run->facts, err);
+}
+
+/* "auto" is no wish for a template: where a box cannot have one it has the machine's own Python. */
+static int without_template(struct run *run, struct error *err)
+{
+    int r;
+
+    *err = (struct error){0};
+    built_free(&run->built);
+    recipe_free(&run->recipe);
+    r = make_recipe(run, err);
+    return r < 0 ? r : make_box(run, err);
 }
 
 /* The provider is not there, and that is not to matter: the result says so. */
@@ -207,11 +242,13 @@ static int fall_back(struct run *run, struct error *err)
         run->interpreter = (struct interpreter){0};
         r = find_interpreter(run, err);
     }
+    if (r == 0)
+        r = find_python(run, err);
     if (r < 0)
         return r;
     if (recipe_fall_back(&run->recipe, run->result, run->shot->config->type, why.text,
                          run->language ? run->interpreter.path : NULL) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return make_box(run, err);
 }
 
@@ -331,6 +368,9 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
         if (r <= 0)
             return r;
         r = make_box(run, err);
+        if (r < 0 && err->code == ERROR_REFUSED && run->built.layer &&
+            str_equal(config->template_name, TEMPLATE_AUTO))
+            r = without_template(run, err);
         if (r < 0 && err->code == ERROR_PROVIDER_UNAVAILABLE && config->falls_back)
             r = fall_back(run, err);
     }

@@ -70,7 +70,7 @@ int output_listing_report(struct output_listing *listing, struct error *err)
     }
     if (result->file_count > 1)
         qsort(result->files, result->file_count, sizeof(*result->files), compare_files);
-    return r < 0 ? error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory") : 0;
+    return r < 0 ? error_memory(err) : 0;
 }
 
 void output_listing_free(struct output_listing *listing)

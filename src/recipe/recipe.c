@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/id.h"
@@ -43,7 +44,7 @@ static int begin_argv(struct recipe *recipe, const struct recipe_spec *spec, str
         recipe->path = NULL;
     if (!recipe->path || strv_push(&recipe->argv, spec->program) < 0 ||
         strv_push(&recipe->argv, name) < 0)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return 0;
 }
 
@@ -94,7 +95,7 @@ int recipe_make(struct recipe *recipe, const struct recipe_spec *spec, struct er
                               .has_input = spec->has_input,
                               .timeout_ms = spec->timeout_ms};
     if (!recipe->argv || !recipe->env)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (spec->language)
         r = begin_argv(recipe, spec, err);
     if (r < 0)
@@ -206,6 +207,41 @@ bool recipe_no_interpreter(const struct config *config, const struct provider_ro
     return true;
 }
 
+/* The first folder on the way to `path` that others than its owner may not enter. */
+static bool find_closed_folder(const char *path, char *folder, size_t size)
+{
+    for (const char *end = strchr(path, '/'); end; end = strchr(end + 1, '/')) {
+        struct stat status;
+
+        if (end == path || str_format(folder, size, "%.*s", (int)(end - path), path) < 0)
+            continue;
+        if (stat(folder, &status) == 0 && !(status.st_mode & S_IXOTH))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Without a mount namespace an interpreter cannot be shown past a folder that only its owner enters:
+ * root's guest has an id of its own. The folder may be on the way to the program, or to what it is a
+ * link to.
+ */
+static void explain_closed_folder(const char *program, const char *language, struct error *err)
+{
+    CLEANUP(freep) char *target = realpath(program, NULL);
+    const char *other = is_python(language) ? "SANDBOX_PYTHON=/usr/bin/python3"
+                                            : "SANDBOX_NODE=/usr/bin/node";
+    char folder[LIMIT_PATH_BYTES];
+
+    if (find_closed_folder(program, folder, sizeof(folder)) ||
+        (target && find_closed_folder(target, folder, sizeof(folder))))
+        error_set(err, -EACCES, ERROR_NO_INTERPRETER,
+                  "%.200s: the guest's id may not enter the folder '%.200s', and without namespaces "
+                  "the program cannot be shown anywhere else; let others enter it "
+                  "(chmod o+x '%.200s'), or name another program with %s",
+                  program, folder, folder, other);
+}
+
 int recipe_not_started(const struct recipe *recipe, const struct provider_row *provider,
                        uint32_t layers, struct error *err)
 {
@@ -216,13 +252,8 @@ int recipe_not_started(const struct recipe *recipe, const struct provider_row *p
     if (!recipe->language)
         return err->num;
     recipe_no_interpreter(recipe->config, provider, recipe->language, program, err);
-    /* Without a mount namespace an interpreter cannot be shown past a folder that only its owner
-     * enters. */
     if (err->num == -EACCES && !(layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_MOUNTNS)))
-        error_set(err, -EACCES, ERROR_NOT_EXECUTABLE,
-                  "%s is in a folder that the guest's id may not enter, and without namespaces it "
-                  "cannot be mounted elsewhere; name another with SANDBOX_PYTHON=/usr/bin/python3",
-                  program);
+        explain_closed_folder(program, recipe->language, err);
     return err->num;
 }
 

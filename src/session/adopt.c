@@ -66,7 +66,8 @@ static struct found *take_found(struct session_manager *manager, const char *key
 static const char *known_reason(const char *reason)
 {
     static const char *const reasons[] = {
-        "deleted", "idle", "age", "over_quota", "box_lost", "engine_stopped", REASON_PROVIDER_GONE};
+        "deleted",  "idle", "age", "over_quota", "box_lost", "engine_stopped", REASON_PROVIDER_GONE,
+        REASON_ROOM};
 
     for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
         if (str_equal(reasons[i], reason))

@@ -469,10 +469,10 @@ static void on_made(void *ctx, const struct made *made)
     run->provider = made->provider;
     run->result.runtime = made->provider->name;
     if (made->fallback && run_fall_back(run, made) < 0) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         run_over(run, &err);
     } else if (pump_start(&run->pump, run->manager->spec.reactor, run->box, on_lost, run) < 0) {
-        error_set(&err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        error_memory(&err);
         run_over(run, &err);
     } else {
         run_take_kernel(run, made);
@@ -533,7 +533,7 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
         run->input = spec->keeper ? spec->input : text_copy(spec->input, spec->input_length);
     run->input_length = spec->input_length;
     if (!env || !words || !run->code || (spec->input && !run->input) || !run->timer)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     return recipe_make(&run->recipe,
                        &(struct recipe_spec){
                            .config = run->manager->spec.config,
@@ -594,7 +594,7 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
         return account_refused(manager, "run", spec->tenant, err);
     run = calloc(1, sizeof(*run));
     if (!run)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory");
+        return error_memory(err);
     if (spec->timeout_ms)
         limits.timeout_ms = spec->timeout_ms;
     if (spec->output_bytes)

@@ -360,14 +360,20 @@ static void box_gone(void *ctx, const struct box_facts *facts)
     struct session *session = ctx;
     struct session_manager *manager = session->manager;
 
+    bool keeps_data = datasets_outlive(session);
+
     usage_box_over(session, facts);
-    usage_data_over(session, session->held_data);
     session_become(session, SESSION_ENDED);
     if (json_object_size(session->env) > 0) {
         json_object_clear(session->env);
         session_manager_forget(manager);
     }
-    datasets_remove(session);
+    if (keeps_data) {
+        datasets_keep(session);
+    } else {
+        usage_data_over(session, session->held_data);
+        datasets_remove(session);
+    }
     packages_remove(session);
     session_manager_discard(manager, manager->spec.folders.logs_fd, session->id);
     outputs_gone(session);

@@ -55,6 +55,11 @@ void session_extend(struct session *session, uint64_t more_ms);
 /* A provisional session has received everything that was requested for it. */
 int session_complete(struct session *session, struct error *err);
 
+/* Somebody works on in a session that one call made: it is one like any other from now on. */
+void session_promote(struct session *session);
+
+#define REASON_ROOM \
+    "room_needed" /* it was made by one call, and another session needed its place */
 /* reason: "deleted", "idle", ... (static). done (may be NULL) once all its resources are gone. */
 void session_end(struct session *session, const char *reason, void (*done)(void *ctx), void *ctx);
 /* The same, with the caller that the audit log names. */

@@ -51,8 +51,10 @@ static void forget_ended(struct session_manager *manager)
         next = session->next;
         if (session->state != SESSION_ENDED || ++count <= LIMIT_ENDED_SESSIONS)
             continue;
-        if (!is_used(session))
-            session_free(session);
+        if (is_used(session))
+            continue;
+        datasets_let_go(session);
+        session_free(session);
     }
 }
 
@@ -447,7 +449,8 @@ static int check_create(struct session_manager *manager, const struct session_sp
         return r;
     if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
-    if (manager->alive >= manager->spec.config->max_sessions)
+    if (manager->alive >= manager->spec.config->max_sessions &&
+        !session_manager_make_room(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, true))
         return error_set(err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
                          "%u sessions are live, the maximum of SANDBOX_MAX_SESSIONS; one ends in "
                          "%u s at the latest, or at once when you delete one",
@@ -483,7 +486,14 @@ int session_manager_create(struct session_manager *manager, const struct session
     session->limits = config->limits;
     session_take_template(session, &found_template);
     session->is_provisional = spec->is_provisional;
+    if (spec->is_spare)
+        session->idle_ms = MIN(session->idle_ms, (uint64_t)SPARE_IDLE_MS);
     r = usage_session(session, err);
+    if (r < 0 && session_manager_make_room(manager, session->tenant, false)) {
+        *err = (struct error){0};
+        r = usage_session(session, err);
+    }
+    session->is_spare = spec->is_spare;
     if (r == 0)
         r = session_record(session, err);
     if (r < 0) { /* a session that the next broker would not know must not exist */

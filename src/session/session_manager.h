@@ -137,6 +137,8 @@ struct session_spec {
     json_t *env;                 /* object of strings, or NULL; borrowed */
     uint64_t idle_ms;            /* 0: as configured */
     uint64_t age_ms;             /* 0: as configured */
+    bool is_spare; /* made by one call that named no session: its idle time is SPARE_IDLE_MS, and it
+                      goes first where room is needed, until session_promote() */
     bool is_provisional; /* if the broker dies before session_complete(), the session is removed */
 };
 /*
@@ -145,6 +147,20 @@ struct session_spec {
  */
 int session_manager_create(struct session_manager *manager, const struct session_spec *spec,
                            struct session **ret, struct error *err);
+/*
+ * The same in the place of the session `before` (an id, or a name of the tenant's), if that has
+ * ended: with its template, variables and idle time where the specification says nothing, and for
+ * a name with its datasets. `note` says to the caller what is gone; empty: there was no such
+ * session.
+ */
+#define SUCCESSION_NOTE 512
+int session_manager_succeed(struct session_manager *manager, const char *before,
+                            const struct session_spec *spec, struct session **ret,
+                            char note[SUCCESSION_NOTE], struct error *err);
+/* Ends a spare session that nobody uses, one of this tenant if there is one; false: there is none.
+ */
+#define SPARE_IDLE_MS 60000
+bool session_manager_make_room(struct session_manager *manager, const char *tenant, bool is_any);
 unsigned session_manager_retry_s(
     const struct session_manager *manager); /* seconds until a session ends, at the latest */
 

@@ -84,6 +84,9 @@ struct session {
     uint64_t created_ms, used_ms, expires_ms, idle_ms; /* wall clock */
     uint32_t next_execution;
     bool has_box;        /* a box was made at some time */
+    bool is_spare;       /* one call made it: session_spec */
+    bool keeps_data;     /* ENDED: its datasets wait for a successor */
+    bool has_heir;       /* a successor has them */
     bool is_provisional; /* not complete yet: a broker that finds it in this state ends it */
     uint64_t ended_ms;
     const char *reason;  /* static, or owned by the session manager */
@@ -573,6 +576,12 @@ struct output_row;
 bool session_output_is_newest(struct session *session, const struct output_row *row);
 bool outputs_are_collected(const struct session *session); /* a collection is under way */
 void datasets_remove(struct session *session);
+/* succession.c */
+bool datasets_outlive(const struct session *session); /* ENDING: whether a successor gets them */
+void datasets_keep(struct session *session);          /* ENDED: they wait for it */
+void datasets_let_go(struct session *session);        /* no longer; nothing if they do not wait */
+/* The oldest ones of a tenant that wait are removed; false: there are none. */
+bool datasets_make_room(struct session_manager *manager, const char *tenant);
 int datasets_prepare(struct session *session, struct error *err); /* makes the folder */
 
 /* tree.c */

@@ -25,7 +25,7 @@ static const struct shipped {
     const char *name, *description;
 } shipped_table[] = {
     {TEMPLATE_PLAIN, "this machine's own Python"},
-    {"data", "Polars, NumPy, Matplotlib, seaborn and scikit-learn"},
+    {TEMPLATE_DATA, "Polars, NumPy, Matplotlib, seaborn and scikit-learn"},
 };
 
 /* ---- one ---- */
@@ -326,6 +326,17 @@ static int without_layers(struct session_manager *manager, const char *name,
     return 0;
 }
 
+/* The template that "auto" stands for now. */
+static const char *choose(struct session_manager *manager)
+{
+    struct template *template = template_find(manager, TEMPLATE_DATA);
+
+    return config_can(manager->spec.config, PROVIDER_CAN_LAYERS) && template &&
+                   layer_is_there(manager, template->layer) && !template_is_stale(manager, template)
+               ? TEMPLATE_DATA
+               : TEMPLATE_PLAIN;
+}
+
 int session_manager_template(struct session_manager *manager, const char *name,
                              struct session_template *ret, struct error *err)
 {
@@ -334,6 +345,8 @@ int session_manager_template(struct session_manager *manager, const char *name,
 
     if (!name)
         name = manager->spec.config->template_name;
+    if (str_equal(name, TEMPLATE_AUTO))
+        name = choose(manager);
     if (!name || str_equal(name, TEMPLATE_PLAIN)) {
         *ret = (struct session_template){
             .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};

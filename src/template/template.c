@@ -154,6 +154,9 @@ static int check_name(const struct check *check, json_t *mapping, const char *ke
     if (!template_name_is_good(name))
         return wrong(check, mapping, key,
                      "has to be made of 1 to %d small letters, digits, '_' and '-'", LIMIT_NAME);
+    if (str_equal(name, TEMPLATE_AUTO))
+        return wrong(check, mapping, key, "may not be '%s': SANDBOX_TEMPLATE=%s means the best one",
+                     name, name);
     if (str_equal(name, TEMPLATE_PLAIN))
         return wrong(
             check, mapping, key,

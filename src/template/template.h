@@ -22,6 +22,9 @@ typedef struct json_t json_t;
 
 /* The one that needs no building: the host's own Python. */
 #define TEMPLATE_PLAIN "python"
+/* No template but a choice: TEMPLATE_DATA where it is built for this Python, else the plain one. */
+#define TEMPLATE_AUTO "auto"
+#define TEMPLATE_DATA "data"
 
 /* The text of a file called `file` in errors. *ret is a new reference; its names are checked. */
 int template_read(const char *text, size_t length, const char *file, json_t **ret,

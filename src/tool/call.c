@@ -283,7 +283,7 @@ void call_use(struct tool_call *call, struct session *session)
     str_copy(call->reply.session_id, sizeof(call->reply.session_id), session_id(session));
 }
 
-/* Whether `word` is the name (not the id) of an ended session; then says so in the note. */
+/* Whether `word` is the name (not the id) of an ended session. */
 static bool was_name(struct tool_call *call, const char *word)
 {
     CLEANUP(json_decrefp) json_t *json = NULL;
@@ -293,19 +293,25 @@ static bool was_name(struct tool_call *call, const char *word)
     if (call_find(call, word, true, &session, &ignored) < 0)
         return false;
     json = session_json(session);
-    if (!str_equal(json_string_value(json_object_get(json, "name")), word))
-        return false;
-    str_format(call->reply.session_note, sizeof(call->reply.session_note),
-               "the earlier session of this name has ended (%s) with its files; this is a new one",
-               json_is_string(json_object_get(json, "end_reason"))
-                   ? json_string_value(json_object_get(json, "end_reason"))
-                   : "ended");
-    return true;
+    return str_equal(json_string_value(json_object_get(json, "name")), word);
+}
+
+static int make(struct tool_call *call, const char *word, struct error *err)
+{
+    struct session_manager *manager = call->tools->manager;
+    const struct session_spec spec = {.caller = &call->caller,
+                                      .tenant = call->caller.who.tenant,
+                                      .name = word,
+                                      .is_spare = !word};
+
+    call->has_made = !word;
+    return word ? session_manager_succeed(manager, word, &spec, &call->session,
+                                          call->reply.session_note, err)
+                : session_manager_create(manager, &spec, &call->session, err);
 }
 
 static int find_or_make(struct tool_call *call, const char *word, struct error *err)
 {
-    struct session_manager *manager = call->tools->manager;
     int r = word ? call_find(call, word, false, &call->session, err) : -ENOENT;
 
     if (r < 0 && word && str_starts(word, "s_"))
@@ -313,15 +319,13 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
     if (r < 0 && word && !str_equal(err->code, ERROR_SESSION_NOT_FOUND) &&
         !(str_equal(err->code, ERROR_SESSION_ENDED) && was_name(call, word)))
         return r;
-    if (r < 0) {
-        r = session_manager_create(manager,
-                                   &(struct session_spec){.caller = &call->caller,
-                                                          .tenant = call->caller.who.tenant,
-                                                          .name = word},
-                                   &call->session, err);
-        call->has_made = r == 0 && !word;
-    }
-    if (r == 0)
+    if (r < 0)
+        r = make(call, word, err);
+    else
+        session_promote(call->session);
+    if (r < 0)
+        call->has_made = false;
+    else
         call_use(call, call->session);
     return r;
 }
@@ -397,7 +401,7 @@ static void begin(struct tool_call *call, const char *session)
 }
 
 void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
-                json_t *input, const char *session,
+                json_t *input, const char *session, const char *note,
                 void (*done)(void *ctx, const struct tool_reply *reply), void *ctx,
                 struct tool_call **ret)
 {
@@ -419,6 +423,8 @@ void tool_start(struct tools *tools, const struct caller *caller, const struct t
         .is_starting = true,
         .file = BUF_INIT(LIMIT_EDIT_BYTES + LIMIT_REQUEST_JSON),
     };
+    if (note)
+        str_copy(call->reply.session_note, sizeof(call->reply.session_note), note);
     begin(call, session);
     call->is_starting = false;
     if (call->has_ended) {

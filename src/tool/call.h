@@ -30,13 +30,14 @@ void tools_free(struct tools *tools); /* after every call has ended; NULL is fin
  * Starts a call of `caller` (copied; it creates and sees only objects of its own tenant) with an
  * object: bare parameters, or the envelope. `session` is the id or name to use if the parameters
  * name none; NULL: none (a session is created if the tool needs one). An unknown name creates a
- * session of that name.
+ * session of that name, and so does one whose session has ended; the reply then says what is gone.
+ * `note` (NULL: none) is what else the reply says about the session.
  *
  * done() is called exactly once unless the call is cancelled, perhaps before tool_start() returns,
  * and *ret is then NULL. The reply is borrowed until done() returns; NULL: no memory for it.
  */
 void tool_start(struct tools *tools, const struct caller *caller, const struct tool_row *row,
-                json_t *input, const char *session,
+                json_t *input, const char *session, const char *note,
                 void (*done)(void *ctx, const struct tool_reply *reply), void *ctx,
                 struct tool_call **ret);
 

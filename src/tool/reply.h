@@ -32,7 +32,7 @@ struct tool_reply {
     enum tool_reply_kind kind;
     char execution_id[80]; /* of the program that ran; empty: none ran */
     char session_id[ID_MAX];
-    char session_note[200]; /* about the session; empty: none */
+    char session_note[512]; /* about the session; empty: none */
     char hint[256];         /* what to do next; empty: none */
 
     /* FAILED */

@@ -140,7 +140,7 @@ def written():
     return before, now, after
 
 
-def test_the_table_of_differences_is_current(request, dockerd):
+def test_the_table_of_differences_is_current(request):
     if sorted(runtimes.RUNTIMES) != ["docker", "local"]:
         pytest.skip("compares local and docker: BAILEY_RUNTIMES has to name both")
     now = table({name: observe(request, name) for name in ("local", "docker")})

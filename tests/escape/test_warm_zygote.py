@@ -315,6 +315,31 @@ def test_a_zygote_is_not_dumpable(daemon):
     daemon.end(session)
 
 
+def test_the_namespace_of_a_dead_zygote_is_not_mistaken_for_a_box(daemon):
+    """What a zygote left behind is found by its mount namespace where there are no control groups.
+
+    The kernel gives the number of a namespace that is gone to the next one, which may be a box's: until the launcher
+    has looked, nobody may get it.
+    """
+    launcher, pid = daemon.get("/v1/info")["launcher_pid"], daemon.zygote()
+    daemon.warm_up()
+    number = os.readlink(f"/proc/{pid}/ns/mnt")
+    os.kill(launcher, signal.SIGSTOP)  # it does not know yet
+    made = []
+    try:
+        os.kill(pid, signal.SIGKILL)
+        support.wait_until(lambda: status(pid)["State"][0] == "Z", "the zygote has ended")
+        for _ in range(100):
+            made.append(subprocess.Popen(["unshare", "--mount", "sh", "-c", "readlink /proc/self/ns/mnt; read word"],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        assert number not in {one.stdout.readline().strip() for one in made}
+    finally:
+        os.kill(launcher, signal.SIGCONT)
+        for one in made:
+            one.communicate()
+    assert daemon.post("/v1/run", {"code": "print(1)"})["stdout"] == "1\n"
+
+
 def test_a_killed_zygote_is_replaced(daemon):
     """Nothing fails meanwhile; kernels that it made keep their variables, and their ends are told truly."""
     session = daemon.session()["id"]

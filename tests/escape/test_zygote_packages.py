@@ -81,6 +81,7 @@ class Box:
 
     def __init__(self, caller, **members):
         self.caller, self.id = caller, caller.session(**members)["id"]
+        self.owner = (caller, members.get("template"))
         code = WARM.replace("hoard, ", members.get("template", "sys") + ", ")
         found = serve.polled(lambda: self.cell(code), lambda done: done["meta"]["warm"] == "zygote",
                              "a zygote serves it", support.PATIENCE)
@@ -123,6 +124,22 @@ def rounds(server, count):
                  support.PATIENCE)
 
 
+def its_boxes(boxes, everybody, attackers):
+    """Attacker -> user namespaces of the boxes of its tenant and template.
+
+    Whose it is, the boxes of its own kernels tell. A zygote that had to be replaced serves some of them only, and its
+    successor the others, with the same id.
+    """
+    owners = {}
+    for pid, namespace in everybody.values():
+        parent = re.search(r"PPid:\t(\d+)", warm.read(f"/proc/{pid}/status").decode())
+        for attacker in attackers:
+            if parent and int(parent.group(1)) == everybody[int(attacker)][0]:
+                owners.setdefault(attacker, set()).update(box.owner for box in boxes if box.namespace == namespace)
+    assert all(len(found) <= 1 for found in owners.values()), ("one zygote serves two owners", owners)
+    return {attacker: {box.namespace for box in boxes if box.owner in found} for attacker, found in owners.items()}
+
+
 def test_it_reaches_nobody_else(server):
     build(server, "hoard")
     one, other = server.caller("one"), server.caller("other")
@@ -135,12 +152,7 @@ def test_it_reaches_nobody_else(server):
     everybody = engine(server)
     zygotes = {str(number) for number, (pid, _) in everybody.items() if pid in warm.Daemon.zygotes(server)}
     attackers = {row[0] for row in words(server, "ROUND")} & zygotes
-    own = {}  # attacker -> user namespaces of the boxes it serves
-    for number, (pid, namespace) in everybody.items():
-        parent = re.search(r"PPid:\t(\d+)", warm.read(f"/proc/{pid}/status").decode())
-        for attacker in attackers:
-            if parent and int(parent.group(1)) == everybody[int(attacker)][0] and namespace in [b.namespace for b in boxes]:
-                own.setdefault(attacker, set()).add(namespace)
+    own = its_boxes(boxes, everybody, attackers)
     lost = []
     for attacker, _, what, target in words(server, "WON"):
         if attacker not in attackers or int(target) not in everybody:

@@ -138,7 +138,7 @@ class Inside:
         if not sys.stdin.readline():
             return
         self.work()
-        stopped = subprocess.run([os.environ["BAILEY"], "daemon", "stop"], capture_output=True, timeout=120)
+        stopped = subprocess.run([os.environ["BAILEY"], "daemon", "stop", "--force"], capture_output=True, timeout=120)
         if stopped.returncode != 0 or daemon.wait(60) != 0:
             self.wrong.append(f"stop: {stopped.stderr} {daemon.returncode}")
         json.dump({"runs": self.count, "wrong": len(self.wrong), "shown": self.wrong[:SHOWN]}, sys.stdout)

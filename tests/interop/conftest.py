@@ -132,7 +132,7 @@ class Place:
     def close(self):
         if self.cutter:
             self.cutter.close()
-        self.bailey("daemon", "stop")
+        self.bailey("daemon", "stop", "--force")
         shutil.rmtree(self.run, ignore_errors=True)
         self.room.remove()
 

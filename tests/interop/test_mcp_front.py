@@ -186,7 +186,7 @@ def test_a_killed_command_leaves_nothing(front, place):
 def test_a_stopped_daemon_stays_stopped(front, place):
     """Somebody stops the daemon beneath an idle front: only the next line starts one again."""
     front.text(front.exec("true"))
-    assert place.bailey("daemon", "stop").returncode == 0
+    assert place.bailey("daemon", "stop", "--force").returncode == 0
     out, err = front.end()
     assert (out, err) == (b"", b"")
     assert place.bailey("daemon", "status").returncode == 3
@@ -194,7 +194,7 @@ def test_a_stopped_daemon_stays_stopped(front, place):
 
 def test_a_line_starts_a_daemon_again(front, place):
     front.text(front.exec("true"))
-    assert place.bailey("daemon", "stop").returncode == 0
+    assert place.bailey("daemon", "stop", "--force").returncode == 0
     front.ask("ping")
     assert front.hear()["result"] == {}
 

@@ -80,7 +80,7 @@ AGAIN = """
 import asyncio, subprocess, bailey
 plain = bailey.Client()
 plain.sessions()
-stop = lambda: subprocess.run(["bailey", "daemon", "stop"], check=True, capture_output=True)
+stop = lambda: subprocess.run(["bailey", "daemon", "stop", "--force"], check=True, capture_output=True)
 async def main():
     async with bailey.AsyncClient() as waiting:
         await waiting.sessions()

@@ -21,7 +21,7 @@ def place(tmp_path_factory):
                        "SANDBOX_STORE_CODE": "always"}) as daemon:
         for number in range(44):
             daemon.post("/v1/run", {"code": f"pass # {number} " + "x" * 60000})
-        daemon.bailey("daemon", "stop")
+        daemon.bailey("daemon", "stop", "--force")
         daemon.process.wait(support.PATIENCE)
         shutil.copytree(daemon.state / "logs", kept / "logs")
     return kept

@@ -49,7 +49,7 @@ def test_a_daemon_starts_when_it_is_needed_and_stops_when_told(any_daemon):
         os.kill(info[name], 0)
     mode = stat.S_IMODE(os.stat(info["socket"]).st_mode)
     assert (mode, stat.S_IMODE(os.stat(any_daemon.runtime / "bailey").st_mode)) == (0o600, 0o700)
-    assert any_daemon.ok("daemon", "stop") == ""
+    assert any_daemon.ok("daemon", "stop", "--force") == ""
     done = any_daemon.call("daemon", "status", "--json")
     assert done.status == 3 and done.json()["running"] is False
 

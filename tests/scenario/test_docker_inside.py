@@ -174,7 +174,7 @@ SESSION = ("s=$(bailey session new) && bailey exec -s $s -- sh -c 'echo kept > /
 
 
 def test_sessions_work_as_doctor_promised(remedied):
-    done = remedied.shell(SESSION + "bailey session rm $s && bailey daemon stop")
+    done = remedied.shell(SESSION + "bailey session rm $s && bailey daemon stop --force")
     assert done.status == 0, done
     assert "kept\n" in done.stdout and "42\n" in done.stdout, done
 
@@ -206,7 +206,7 @@ def test_a_masked_proc_is_all_that_is_missing_without_systempaths(outer):
     assert report["sessions"]["ok"] is True
     assert [row["name"] for row in report["layers"] if not row["held"] and row["name"] != "cgroup"] == ["proc"]
     assert "systempaths=unconfined" in report["container"]["remedy"]
-    assert inside.shell(SESSION + "bailey daemon stop").status == 0
+    assert inside.shell(SESSION + "bailey daemon stop --force").status == 0
 
 
 def test_the_server_needs_no_more_than_compose_gives(outer):
@@ -222,7 +222,7 @@ def test_the_server_needs_no_more_than_compose_gives(outer):
                         "kill -9 $(bailey daemon status --json | python3 -c '"
                         "import json, sys; print(json.load(sys.stdin)[\"launcher_pid\"])') && "
                         "while bailey daemon status >/dev/null; do :; done; "
-                        + SESSION + "bailey daemon stop")
+                        + SESSION + "bailey daemon stop --force")
     assert done.status == 0, done
     assert done.stdout.count("42\n") == 2 and "43\n" in done.stdout, done
 

@@ -58,6 +58,26 @@ def test_the_environment_cannot_be_written_from_inside(hidden):
     assert result["stdout"] == "refused\n"
 
 
+def test_without_namespaces_the_closed_folder_is_named():
+    """Root's guest has an id of its own, and nothing can be mounted where it may go: the error says which
+    folder is in the way, and what it says to do works."""
+    if not support.is_root():
+        pytest.skip("has to be started as root: the guest of another user has that user's id")
+    way = support.ways()["root-refused"]
+    room = way.room()
+    home = room.path / "secret-home"
+    home.mkdir(mode=0o700)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home / "venv"], check=True)
+    env = {"SANDBOX_PYTHON": home / "venv/bin/python"}
+    done = way.bailey("run", "-c", "print('ran')", room=room, env=env)
+    assert (done.status, done.out) == (125, b""), done
+    assert f"chmod o+x '{home}'" in done.stderr and "SANDBOX_PYTHON=/usr/bin/python3" in done.stderr, done
+    assert "make it executable" not in done.stderr, done
+    assert way.run_json("pass", room=room, env=env).error["code"] == "no_interpreter"
+    home.chmod(0o701)
+    assert way.run_json("print('ran')", room=room, env=env)["stdout"] == "ran\n"
+
+
 def pyenv_versions():
     return sorted(Path(os.path.expanduser("~/.pyenv/versions")).glob("3.*/bin/python3"))
 
@@ -79,7 +99,8 @@ def test_the_python_that_path_finds_is_the_one_that_runs():
     if not found or not (shims / "python3").exists():
         pytest.skip("this machine has no pyenv shims")
     env = {"PATH": f"{shims}:{shims.parent / 'bin'}:{support.PATH}",
-           "HOME": os.path.expanduser("~"), "PYENV_ROOT": str(shims.parent)}
+           "HOME": os.path.expanduser("~"), "PYENV_ROOT": str(shims.parent),
+           "SANDBOX_TEMPLATE": "python"}
     code = "import sys; print(sys.version.split()[0], sys.prefix)"
     outside = subprocess.run(["python3", "-c", code], env={**os.environ, **env}, text=True, cwd="/",
                              capture_output=True, check=True).stdout

@@ -205,8 +205,21 @@ print(json.dumps({'trace': float(np.trace(a @ np.linalg.inv(a))), 'fft': len(np.
 """
 
 
+def need_reachable(program):
+    """Without namespaces root's guest, which has an id of its own, has to get there by itself; that it is
+    told so is tested in test_interpreter_home.py."""
+    closed = [folder for folder in program.absolute().parents if not folder.stat().st_mode & 0o001]
+    if support.is_root() and closed:
+        pytest.skip(f"without namespaces a guest cannot get to the tests' Python: only the owner of "
+                    f"{closed[-1]} may enter it")
+
+
 def test_numpy_and_polars_work_inside(science):
-    result = support.run_json(SCIENCE, "--timeout", "20", env={"SANDBOX_PYTHON": science})
+    code = SCIENCE
+    if support.session_refusal():
+        need_reachable(science)
+        code = SCIENCE.replace("/tmp/x.csv", "x.csv")
+    result = support.run_json(code, "--timeout", "20", env={"SANDBOX_PYTHON": science})
     assert result["exit_code"] == 0, result
     got = json.loads(result["stdout"])
     assert round(got["trace"]) == 300 and got["fft"] == 300
@@ -214,8 +227,7 @@ def test_numpy_and_polars_work_inside(science):
 
 
 def test_numpy_works_where_namespaces_are_refused(science):
-    if not all(folder.stat().st_mode & 0o001 for folder in science.absolute().parents):
-        pytest.skip("the repository lies in a folder that only its owner may enter")
+    need_reachable(science)
     code = SCIENCE.replace("/tmp/x.csv", "x.csv")
     result = support.run_json(code, "--timeout", "20", env={"SANDBOX_PYTHON": science},
                               deny=support.NO_NAMESPACES)

@@ -64,8 +64,8 @@ def test_endings(room):
 
 
 def test_files(room):
-    result = support.run_json("import os; open('/tmp/output/a', 'w').write('a'); os.symlink('a', '/tmp/output/b')",
-                              "--out", "out", room=room)
+    code = "import os; os.chdir(os.environ['OUTPUT_DIR']); open('a', 'w').write('a'); os.symlink('a', 'b')"
+    result = support.run_json(code, "--out", "out", room=room)
     assert_result(result)
     shown = re.findall(r'^\| `(output_files|skipped_files)` .*?: `(\{.*?\})`', PAGE, re.M)
     for name, shape in shown:

@@ -244,7 +244,7 @@ def test_work_gets_a_grace_time_when_the_daemon_stops():
         with daemon.events(f"/v1/sessions/{made['id']}/exec", method="POST",
                            body={"argv": ["python3", "-c", code], "timeout": 0}) as stream:
             stream.until("stdout")
-            daemon.bailey("daemon", "stop")
+            daemon.bailey("daemon", "stop", "--force")
             result = stream.until("exit").data
         assert (result["exit_code"], result["meta"]["total_output_files"]) == (0, 1), result
         daemon.process.wait(30)

@@ -61,6 +61,38 @@ def test_the_build_stops_with_that_list(elsewhere):
     assert "meson setup" not in done.stdout + done.stderr, done
 
 
+# ---- a Debian, without root ----
+
+@pytest.fixture
+def bare_debian(elsewhere):
+    """A PATH of a Debian with no package, no list of packages and no sudo, and an ordinary user."""
+    for name in ("grep", "tr", "head", "ls", "cat"):
+        (elsewhere / name).symlink_to(shutil.which(name))
+    (elsewhere / "id").unlink()
+    for name, words in {"id": "echo 1000", "dpkg-query": "exit 1", "apt-get": "exit 1", "apt-cache": "",
+                        "readlink": "exit 1"}.items():  # clang is not there
+        (elsewhere / name).write_text(f"#!/bin/sh\n{words}\n")
+        (elsewhere / name).chmod(0o755)
+    return elsewhere
+
+
+@pytest.mark.parametrize("group", ["run", "test"])
+def test_without_root_the_command_is_printed_and_the_status_is_not_0(bare_debian, group):
+    done = run(TOOLS / "setup", group, env={"PATH": str(bare_debian)})
+    assert done.returncode == 1 and done.stdout == "", done
+    (line,) = [line for line in done.stderr.splitlines() if "apt-get install" in line]
+    assert line.startswith("    apt-get update && apt-get install -y"), done  # a container has no sudo
+    packages = line.split("--no-install-recommends ")[1].split()
+    assert "gcc" in packages and ("clang" in packages) is (group == "test"), done
+    assert all(name.strip("-") == name and "--" not in name for name in packages), done
+
+
+def test_without_root_the_command_has_sudo_where_there_is_one(bare_debian):
+    (bare_debian / "sudo").symlink_to("/bin/true")
+    done = run(TOOLS / "setup", "run", env={"PATH": str(bare_debian)})
+    assert "    sudo apt-get update && sudo apt-get install -y" in done.stderr, done
+
+
 # ---- progress ----
 
 def test_the_status_and_the_end_of_the_output_of_a_command_that_failed(tmp_path):
@@ -99,10 +131,9 @@ def test_a_long_command_shows_its_last_line(tmp_path):
 def test_an_interrupt_ends_the_command_too(tmp_path, number):
     pid_file = tmp_path / "pid"
     process = subprocess.Popen(
-        [TOOLS / "quietly", "doing it", "sh", "-c", f"echo $$ > {pid_file}.new;"
-         f" mv {pid_file}.new {pid_file}; exec sleep 1000"],
+        [TOOLS / "quietly", "doing it", "sh", "-c", f"echo $$ > {pid_file}; exec sleep 1000"],
         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    support.wait_until(pid_file.exists, "the command runs")
+    support.wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"), "the command runs")
     process.send_signal(number)
     assert process.wait(support.PATIENCE) == 128 + number
     process.stderr.close()

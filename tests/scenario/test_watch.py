@@ -4,6 +4,7 @@ Nothing that is secret may stand in any of them: the test plants some and looks.
 """
 import json
 import re
+import time
 
 import serve
 import support
@@ -69,6 +70,25 @@ def test_metrics_count_what_happens():
                                "the stream is counted")
         support.wait_until(lambda: metrics(daemon)['bailey_streams{door="sse"}'] == 0,
                            "and when it has ended")
+
+
+def test_metrics_tell_the_build_and_the_process():
+    """The rows that dashboards made for any Prometheus client expect, with the numbers of the broker itself."""
+    with serve.Daemon() as daemon:
+        info, seen, before = daemon.get("/v1/info"), metrics(daemon), time.time()
+        broker = f"/proc/{info['broker_pid']}"
+        assert seen[f'bailey_build_info{{version="{info["version"]}"}}'] == 1, seen
+        assert seen["process_start_time_seconds"] > before - 600, seen
+        assert seen["process_start_time_seconds"] <= before + 1, seen
+        with open(f"{broker}/limits") as file:
+            row = next(line for line in file if line.startswith("Max open files"))
+        assert seen["process_max_fds"] == int(row.split()[3]), (row, seen)
+        assert 5 < seen["process_open_fds"] < 200, seen
+        assert 1 << 20 < seen["process_resident_memory_bytes"] < seen["process_virtual_memory_bytes"], seen
+        for _ in range(50):
+            daemon.get("/v1/info")
+        support.wait_until(lambda: metrics(daemon)["process_cpu_seconds_total"] > seen["process_cpu_seconds_total"],
+                           "CPU time is counted")
 
 
 def test_the_audit_of_a_day():

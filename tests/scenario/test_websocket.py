@@ -344,7 +344,7 @@ def test_the_end_of_the_daemon_is_said():
     with serve.Daemon() as running:
         ws = wsclient.connect(running, "/v1/ws")
         ws.ask("ping")
-        running.bailey("daemon", "stop")
+        running.bailey("daemon", "stop", "--force")
         with pytest.raises(wsclient.Closed) as closed:
             ws.receive()
         assert closed.value.code == 1001

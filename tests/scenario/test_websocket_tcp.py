@@ -133,7 +133,7 @@ def test_behind_tls(tmp_path):
             broken.receive()
         assert closed.value.code == 1002
         broken.vanish()
-        secure.bailey("daemon", "stop")
+        secure.bailey("daemon", "stop", "--force")
         with pytest.raises((wsclient.Closed, ssl.SSLError)) as closed:
             sockets[0].receive()
         for ws in sockets:

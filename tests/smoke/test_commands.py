@@ -219,7 +219,7 @@ def daemon_(place):
     status = own.info()
     assert (status["running"], status["sessions"], status["state"]) == (True, 1, str(own.state)), status
     assert "/v1/sessions" in own.ok("daemon", "log")
-    own.ok("daemon", "stop")
+    own.ok("daemon", "stop", "--force")
     assert own.call("daemon", "status").status == 3
 
 

@@ -45,6 +45,9 @@ unsigned front_clients(const struct front *front); /* connections of all address
 
 /* ---- rows ---- */
 
+/* Pins the session of calls that name none, as the query argument "session" does. */
+#define SESSION_HEADER "Bailey-Session"
+
 enum door_in { IN_PATH, IN_QUERY, IN_HEADER };
 enum door_body { BODY_NONE, BODY_JSON, BODY_BYTES };
 

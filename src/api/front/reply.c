@@ -142,6 +142,8 @@ bool front_session(const struct door_call *call, bool with_ended, struct session
     struct error err = {0};
     int r = auth_session(&call->front->auth, &call->caller.who, word, with_ended, ret, &err);
 
+    if (r == 0 && !with_ended)
+        session_promote(*ret); /* it is used, not only looked at */
     if (r == 0)
         return true;
     front_fail(call->front, call->http, &err,

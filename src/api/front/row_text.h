@@ -57,6 +57,9 @@
 #define QUERY(word, type, text) {.name = word, .in = IN_QUERY, .schema = type, .help = text}
 #define SESSION_ID IN_THE_PATH("id", "id, the beginning of one, or name of a session")
 #define EXECUTION IN_THE_PATH("execution", "execution id, or its number")
+#define PINNED_SESSION \
+    {.name = SESSION_HEADER, .in = IN_HEADER, .schema = S_STRING, \
+     .help = "session to use if neither the query nor the parameters name one"}
 #define LAST_EVENT \
     {.name = "Last-Event-ID", .in = IN_HEADER, .schema = S_STRING, \
      .help = "the id of the last event seen"}

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/front/door.h"
 #include "api/mcp/mcp_http_private.h"
 #include "api/mcp/pipe.h"
 #include "base/cleanup.h"
@@ -84,6 +85,7 @@ struct post {
     json_t *message;
     json_t *id;                    /* id of a request; borrowed, NULL: none */
     const char *version, *session; /* from the headers; NULL: none */
+    const char *pinned;            /* the session of calls that name none; NULL: none */
     bool takes_json, takes_events;
 };
 
@@ -107,6 +109,12 @@ static struct mcp_stream *begin(struct post *post, struct mcp_dialog *dialog)
     if (dialog) {
         str_copy(stream->peer->version, sizeof(stream->peer->version), dialog->version);
         mcp_peer_session(stream->peer, dialog->own);
+    }
+    if (post->pinned) {
+        str_copy(stream->pinned, sizeof(stream->pinned), post->pinned);
+        stream->asker.own = &stream->pinned;
+        stream->asker.is_pinned = true;
+        mcp_peer_session(stream->peer, stream->pinned);
     }
     return stream;
 }
@@ -286,6 +294,28 @@ static bool check_types(struct post *post)
     return false;
 }
 
+/* ?session=NAME or Bailey-Session: NAME; false: it was refused. */
+static bool take_pin(struct post *post)
+{
+    const char *query = http_query(post->http, "session");
+    const char *header = http_header(post->http, SESSION_HEADER);
+
+    post->pinned = query ? query : header;
+    if (!post->pinned)
+        return true;
+    if (query && header && !str_equal(query, header))
+        mcp_refuse(post->http, 400, NULL, MCP_INVALID_REQUEST, NULL,
+                   "the header " SESSION_HEADER " and the query argument 'session' name different "
+                   "sessions");
+    else if (!post->pinned[0] || strlen(post->pinned) > LIMIT_NAME)
+        mcp_refuse(post->http, 400, NULL, MCP_INVALID_REQUEST, NULL,
+                   "'session' has to be the name or the id of a session, of 1 to %d bytes",
+                   LIMIT_NAME);
+    else
+        return true;
+    return false;
+}
+
 static void take_post(struct post *post)
 {
     json_t *id = json_object_get(post->message, "id");
@@ -313,7 +343,7 @@ static void on_post(struct mcp_http *door, struct http_request *http, const stru
 
     post.version = short_header(http, "MCP-Protocol-Version", version);
     post.session = short_header(http, "Mcp-Session-Id", session);
-    if (!check_types(&post))
+    if (!check_types(&post) || !take_pin(&post))
         return;
     text = http_body(http, &length);
     if (!mcp_is_too_deep(text, length))

@@ -97,18 +97,41 @@ static void call_cancel(struct mcp_engine *host, struct mcp_task *task, bool is_
     free(call);
 }
 
-/* The conversation's own session, created at its first use. */
-static int own_session(struct mcp_engine *host, const struct mcp_asker *asker, struct error *err)
+/*
+ * Whether the conversation's session is one that can be used, or a name that makes one. An id that
+ * the client itself pinned is taken literally: a call for an ended one fails.
+ */
+static bool has_own(struct mcp_engine *host, const struct mcp_asker *asker)
 {
+    const char *own = *asker->own;
+    struct session *session;
+    struct error ignored;
+
+    return own[0] &&
+           (asker->is_pinned || !str_starts(own, "s_") ||
+            auth_session(host->auth, &asker->caller.who, own, false, &session, &ignored) == 0);
+}
+
+/*
+ * The conversation's own session, created at its first use; and again where it has ended: the model
+ * asked for no session, so it gets one, and the note says what is gone.
+ */
+static int own_session(struct mcp_engine *host, const struct mcp_asker *asker,
+                       char note[SUCCESSION_NOTE], struct error *err)
+{
+    const struct session_spec spec = {.caller = &asker->caller, .tenant = asker->caller.who.tenant};
     struct session *session;
     int r;
 
-    if ((*asker->own)[0])
+    if (has_own(host, asker))
         return 0;
-    r = session_manager_create(
-        host->manager,
-        &(struct session_spec){.caller = &asker->caller, .tenant = asker->caller.who.tenant},
-        &session, err);
+    r = (*asker->own)[0]
+            ? session_manager_succeed(host->manager, *asker->own, &spec, &session, note, err)
+            : session_manager_create(host->manager, &spec, &session, err);
+    if (r == 0 && (*asker->own)[0] && !note[0])
+        str_copy(note, SUCCESSION_NOTE,
+                 "the earlier session is gone, with its files, variables and running commands; "
+                 "this is a new one");
     if (r == 0)
         str_copy(*asker->own, sizeof(*asker->own), session_id(session));
     return r;
@@ -162,8 +185,8 @@ static int recover(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_
 }
 
 static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_work *work,
-                 const struct tool_row *tool, const char *session, json_t *arguments,
-                 struct error *err)
+                 const struct tool_row *tool, const char *session, const char *note,
+                 json_t *arguments, struct error *err)
 {
     struct call *call = calloc(1, sizeof(*call));
     struct execution *execution;
@@ -176,7 +199,7 @@ static int start(struct mcp_engine *host, struct mcp_asker *asker, struct mcp_wo
     str_copy(call->word, sizeof(call->word), session ? session : "");
     mcp_work_attach(work, call);
     tool_start(host->tools, &asker->caller, tool, arguments, call->word[0] ? call->word : NULL,
-               on_done, call, &started);
+               note[0] ? note : NULL, on_done, call, &started);
     if (!started)
         return 0; /* it was answered, and `call` is freed */
     call->call = started;
@@ -191,11 +214,12 @@ static int host_call(void *ctx, struct mcp_asker *asker, struct mcp_work *work,
                      struct error *err)
 {
     struct mcp_engine *host = ctx;
+    char note[SUCCESSION_NOTE] = "";
     json_t *given = arguments;
     int r = 1;
 
     if (!session && tool->needs_session && asker->own) {
-        r = own_session(host, asker, err);
+        r = own_session(host, asker, note, err);
         if (r < 0)
             return r;
         session = *asker->own;
@@ -203,7 +227,7 @@ static int host_call(void *ctx, struct mcp_asker *asker, struct mcp_work *work,
     if (mcp_work_lost_ms(work))
         r = recover(host, asker, work, &tool, session, &arguments, err);
     if (r >= 0)
-        r = start(host, asker, work, tool, session, arguments, err);
+        r = start(host, asker, work, tool, session, note, arguments, err);
     if (arguments != given)
         json_decref(arguments);
     return r;

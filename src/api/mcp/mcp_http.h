@@ -29,6 +29,7 @@ struct mcp_asker {
      * connection was lost. */
     bool keeps_commands;
     uint32_t found; /* number of the last command that was found again */
+    bool is_pinned; /* `own` is what the request itself names */
 };
 
 struct mcp_http_ops {

@@ -42,7 +42,8 @@ struct mcp_stream {
     struct mcp_http *door;
     struct mcp_dialog *dialog; /* NULL: modern */
     struct mcp_asker asker;
-    struct mcp_peer *peer; /* NULL: of a GET, or no longer needed */
+    char pinned[LIMIT_NAME + 1]; /* the session that the request's address or header names */
+    struct mcp_peer *peer;       /* NULL: of a GET, or no longer needed */
     struct http_request
         *http; /* waits for its first message; NULL: it was answered, or the client left */
     struct mcp_reader *reader; /* NULL: no reader */

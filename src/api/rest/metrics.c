@@ -8,6 +8,7 @@
 #include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "observe/process.h"
 
 #define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
@@ -52,6 +53,7 @@ static void answer(struct scrape *scrape)
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
 
     session_manager_measure(front->manager);
+    process_measure(metrics);
     metrics_set(metrics, METRIC_CONNECTIONS, NULL, front_clients(front));
     if (metrics_write(metrics, scrape->tenant[0] ? scrape->tenant : NULL, &text) < 0)
         front_fail_memory(scrape->http);

@@ -203,7 +203,8 @@ static const struct door_route routes[] = {
         .summary =
             "Calls a tool with parameters or the envelope; an error of the tool is a reply of 200",
         .params = {IN_THE_PATH("name", "the tool"),
-                   QUERY("session", S_NAME, "session to use if the parameters name none")},
+                   QUERY("session", S_NAME, "session to use if the parameters name none"),
+                   PINNED_SESSION},
         .body = BODY_JSON,
         .request = S_ANY_OBJECT,
         .status = 200,

@@ -2,6 +2,7 @@
 #include "tool/tool.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "api/rest/rest_private.h"
 #include "base/str.h"
@@ -56,10 +57,32 @@ static void unknown_tool(struct door_call *call, const char *name)
     front_fail(call->front, call->http, &err, json_pack("{s:s?}", "nearest", nearest));
 }
 
+/* The session that the query or the header pins; false: it was answered. */
+static bool pinned_session(struct door_call *call, const char **ret)
+{
+    const char *query = front_query_text(call, "session");
+    const char *header = http_header(call->http, SESSION_HEADER);
+
+    *ret = query ? query : header;
+    if (header && (!header[0] || strlen(header) > LIMIT_NAME)) {
+        front_fail_field(call->http, SESSION_HEADER,
+                         "the header " SESSION_HEADER " has to be the name or the id of a session");
+        return false;
+    }
+    if (query && header && !str_equal(query, header)) {
+        front_fail_field(call->http, SESSION_HEADER,
+                         "the header " SESSION_HEADER
+                         " and the query argument 'session' name different sessions");
+        return false;
+    }
+    return true;
+}
+
 void tools_call(struct door_call *call)
 {
     const char *name = http_param(call->http, "name");
     const struct tool_row *row = tool_find(name);
+    const char *session;
     struct waiting *waiting;
     struct tool_call *started;
 
@@ -67,14 +90,16 @@ void tools_call(struct door_call *call)
         unknown_tool(call, name);
         return;
     }
+    if (!pinned_session(call, &session))
+        return;
     waiting = malloc(sizeof(*waiting));
     if (!waiting) {
         front_fail_memory(call->http);
         return;
     }
     *waiting = (struct waiting){.http = call->http};
-    tool_start(call->front->tools, &call->caller, row, call->body,
-               front_query_text(call, "session"), on_done, waiting, &started);
+    tool_start(call->front->tools, &call->caller, row, call->body, session, NULL, on_done, waiting,
+               &started);
     if (!started)
         return; /* it was answered, and `waiting` is freed */
     waiting->call = started;

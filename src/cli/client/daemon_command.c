@@ -27,6 +27,8 @@
 #include "sys/owner.h"
 
 #define TURN_MS 100
+#define LOOK_MS 10000 /* to wait for the list of live sessions */
+#define FORCED_LOOK_MS 2000
 
 struct daemon_job {
     struct client_request request;
@@ -166,13 +168,111 @@ static void sweep_groups(void)
     cgroup_sweep(&site);
 }
 
+/* "demo (s_4f1c...)", or the id of one that has no name. */
+static void add_session(struct buf *text, json_t *session)
+{
+    const char *name = json_string_value(json_object_get(session, "name"));
+
+    buf_printf(text, name ? "%s%s (%s)" : "%s%s%s", text->length > 0 ? ", " : "", name ? name : "",
+               member_text(session, "id"));
+}
+
+/*
+ * The live sessions, new reference; NULL: the daemon does not say. One that hangs can be stopped,
+ * but only by force, and then nobody waits long for its answer.
+ */
+static json_t *live_sessions(struct daemon_job *job)
+{
+    CLEANUP(buf_free) struct buf reply = BUF_INIT(LIMIT_REPLY_JSON);
+    CLEANUP(json_freep) json_t *json = NULL;
+    struct http_client *http = NULL;
+    struct error ignored = {0};
+    unsigned status = 0;
+
+    if (paths_adopt(&job->client.paths, &ignored) < 0 ||
+        http_client_open(job->client.paths.socket, &http, &ignored) < 0)
+        return NULL;
+    if (http_call(
+            http,
+            &(struct http_call){.method = "GET",
+                                .path = "/v1/sessions",
+                                .body_total = -1,
+                                .timeout_ms = job->request.is_forced ? FORCED_LOOK_MS : LOOK_MS},
+            &status, &reply, &ignored) == 0 &&
+        status == 200)
+        json = json_loadb(buf_text(&reply), reply.length, 0, NULL);
+    http_client_close(http);
+    return json_incref(json_object_get(json, "sessions"));
+}
+
+/* Whether the person at the terminal says yes. */
+static bool agrees(const char *names, size_t count)
+{
+    char answer[16] = "";
+    ssize_t length;
+
+    message_print("%zu live session%s would end, with all files: %s", count, count == 1 ? "" : "s",
+                  names);
+    stream_write(STDERR_FILENO, "Stop the daemon? [y/N] ", 23, -1);
+    length = read(STDIN_FILENO, answer, sizeof(answer) - 1);
+    return length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+/* 0: it may be stopped; else the exit status. */
+static int check_sessions(struct daemon_job *job, json_t *sessions, const char *names)
+{
+    size_t count = json_array_size(sessions);
+    struct error err = {0};
+
+    if (job->request.is_forced || (sessions && count == 0))
+        return 0;
+    if (!sessions) {
+        error_set(&err, -EBUSY, ERROR_ENGINE,
+                  "the daemon does not answer, so it is not known whether sessions would end with "
+                  "it; 'bailey daemon stop --force' stops it");
+        return client_fail(job->request.is_json, &err);
+    }
+    if (!job->request.is_json && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+        if (agrees(names, count))
+            return 0;
+        message_print("the daemon was not stopped");
+        return 1;
+    }
+    error_set(&err, -EBUSY, ERROR_BAD_INPUT,
+              "%zu live session%s would end, with all files: %.600s. 'bailey daemon stop --force' "
+              "ends them; 'bailey session rm' ends one",
+              count, count == 1 ? "" : "s", names);
+    return client_fail(job->request.is_json, &err);
+}
+
+static int say_stopped(const struct daemon_job *job, int pid, json_t *sessions, const char *names)
+{
+    json_t *ended = json_array(), *session;
+    size_t i;
+
+    json_array_foreach(sessions, i, session)
+        json_array_append(ended, json_object_get(session, "id"));
+    if (job->request.is_json)
+        return print_json(
+            json_pack("{s:b, s:i, s:o}", "stopped", 1, "pid", pid, "ended_sessions", ended));
+    if (json_array_size(ended) > 0)
+        message_print("ended %zu session%s: %s", json_array_size(ended),
+                      json_array_size(ended) == 1 ? "" : "s", names);
+    json_decref(ended);
+    return 0;
+}
+
 static int action_stop(struct daemon_job *job)
 {
+    CLEANUP(buf_free) struct buf names = BUF_INIT(64 * KIB);
+    CLEANUP(json_freep) json_t *sessions = NULL;
     CLEANUP(fd_closep) int pid_fd = -1;
-    uint64_t give_up_ms = clock_now_ms() + job->client.config.stop_grace_ms + DAEMON_PATIENCE_MS;
     struct pollfd poller = {.events = POLLIN};
     struct daemon_record record;
     struct error err = {0};
+    uint64_t give_up_ms;
+    json_t *session;
+    size_t i;
     int result;
 
     if (!paths_is_locked(&job->client.paths)) {
@@ -189,6 +289,12 @@ static int action_stop(struct daemon_job *job)
         return 0;
     if (result < 0)
         return client_fail(job->request.is_json, &err);
+    sessions = live_sessions(job);
+    json_array_foreach(sessions, i, session) add_session(&names, session);
+    result = check_sessions(job, sessions, buf_text(&names));
+    if (result != 0)
+        return result;
+    give_up_ms = clock_now_ms() + job->client.config.stop_grace_ms + DAEMON_PATIENCE_MS;
     if (sys_pidfd_send_signal(pid_fd, SIGTERM) < 0 && errno != ESRCH) {
         error_errno(&err, "stopping the daemon (pid %d)", (int)record.pid);
         return client_fail(job->request.is_json, &err);
@@ -206,9 +312,7 @@ static int action_stop(struct daemon_job *job)
     }
     sweep_groups();
     paths_remove_record(&job->client.paths);
-    if (job->request.is_json)
-        return print_json(json_pack("{s:b, s:i}", "stopped", 1, "pid", (int)record.pid));
-    return 0;
+    return say_stopped(job, (int)record.pid, sessions, buf_text(&names));
 }
 
 /* ---- log ---- */

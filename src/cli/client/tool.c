@@ -19,6 +19,7 @@ struct tool_job {
     struct buf input, reply;
     unsigned status;
     bool is_over;
+    bool makes_default; /* the session `default` is not there yet */
     struct error err;
     struct http_exchange *exchange;
     int cancel_fd;
@@ -93,6 +94,51 @@ static int start(struct tool_job *job, const char *name, const char *session, st
                                         &events, job, &job->exchange, err);
 }
 
+/* ---- the session of calls that name none ---- */
+
+#define DEFAULT_SESSION "default"
+
+/* Whether the parameters, bare or in the envelope, say which session they are for. */
+static bool names_session(const struct buf *input, const char *tool)
+{
+    CLEANUP(json_freep)
+    json_t *json = json_loadb(buf_text(input), input->length, JSON_ALLOW_NUL, NULL);
+    json_t *inner = json_object_get(json, "parameters");
+    json_t *parameters = json_is_object(inner) && json_object_get(json, "tool") ? inner : json;
+
+    if (json_object_get(parameters, "session"))
+        return true;
+    /* An execution's id begins with its session's. */
+    return str_equal(tool, "sandbox_wait") &&
+           strchr(member_text(parameters, "execution_id"), '.') != NULL;
+}
+
+static bool is_there(struct client *client)
+{
+    CLEANUP(json_freep) json_t *session = NULL;
+    struct error ignored = {0};
+
+    return client_call(client, "GET", "/v1/sessions/" DEFAULT_SESSION, NULL, &session, &ignored) ==
+               0 &&
+           json_is_null(json_object_get(session, "ended_at"));
+}
+
+/* A session that stays is said, on standard error: standard output is the tool's reply. */
+static void say_made(const struct buf *reply)
+{
+    CLEANUP(json_freep)
+    json_t *json = json_loadb(reply->data, reply->length, JSON_ALLOW_NUL, NULL);
+    const char *id = member_text(json, "session_id");
+
+    if (!id[0])
+        id = member_text(json_object_get(json, "meta"), "session_id");
+    if (id[0])
+        message_print("made the session '" DEFAULT_SESSION
+                      "' (%s); calls without -s go on in it, 'bailey session rm " DEFAULT_SESSION
+                      "' ends it",
+                      id);
+}
+
 /* Closing the connection ends an execution that only this call was waiting for. */
 static int wait_reply(struct tool_job *job)
 {
@@ -112,6 +158,8 @@ static int wait_reply(struct tool_job *job)
     }
     if (job->err.code || job->err.num)
         return client_fail(false, &job->err);
+    if (job->makes_default)
+        say_made(&job->reply);
     if (job->reply.length > 0 && job->reply.data[job->reply.length - 1] != '\n')
         buf_append_text(&job->reply, "\n");
     return print_guest_text(&job->reply);
@@ -135,8 +183,13 @@ int tool_run(const struct invocation *invocation)
     }
     if (read_input(parsed, &job.input, &err) < 0 ||
         client_open(&job.client, config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
-        signals_open(&job.cancel_fd, &err) < 0 ||
-        start(&job, parsed->operands[0], session, &err) < 0)
+        signals_open(&job.cancel_fd, &err) < 0)
+        return client_fail(false, &err);
+    if (!session && !names_session(&job.input, parsed->operands[0])) {
+        session = DEFAULT_SESSION;
+        job.makes_default = !is_there(&job.client);
+    }
+    if (start(&job, parsed->operands[0], session, &err) < 0)
         return client_fail(false, &err);
     return wait_reply(&job);
 }

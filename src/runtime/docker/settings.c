@@ -96,7 +96,8 @@ int docker_settings_check_run(const struct config *config, struct error *err)
 {
     const struct config_value *template = &config->values[KEY_TEMPLATE];
 
-    if (template->source == FROM_FLAG && !str_equal(template->text, "python"))
+    if (template->source == FROM_FLAG && !str_equal(template->text, "python") &&
+        !str_equal(template->text, "auto"))
         return docker_settings_no_template(template->text, err);
     if (config->root)
         return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,

@@ -74,6 +74,7 @@ static int local_create(const struct provider_row *row, const struct box_spec *s
         .bind_count = MIN(spec->bind_count, ARRAY_SIZE(binds)),
         .id_base = spec->id_base,
         .layer = spec->layer,
+        .python = spec->python,
     };
     CLEANUP(freep) struct launched *launched = calloc(1, sizeof(*launched));
     int r;

@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "recipe/recipe.h"
 #include "runtime/provider.h"
+#include "scratch.h"
 #include "store/artifact.h"
 
 static const struct config plain = {.type = "local"};
@@ -212,11 +215,46 @@ static void what_does_not_start(void **state)
     recipe_not_started(&recipe, &machine, mounts, &err);
     assert_string_equal(err.text, "py: denied");
     error_set(&err, -EACCES, ERROR_NOT_EXECUTABLE, "denied");
-    recipe_not_started(&recipe, &machine, 0, &err);
-    assert_non_null(strstr(err.text, "SANDBOX_PYTHON="));
+    recipe_not_started(&recipe, &machine, 0, &err); /* no folder is to blame */
+    assert_string_equal(err.text, "py: denied");
     error_set(&err, -EPIPE, ERROR_BOX_LOST, "the box is gone");
     recipe_not_started(&recipe, NULL, 0, &err);
     assert_string_equal(err.text, "the box is gone");
+}
+
+static void assert_closed(const char *language, const char *program, const char *folder,
+                          const char *setting)
+{
+    const struct provider_row machine = {.name = "machine"};
+    CLEANUP(recipe_free) struct recipe recipe = {0};
+    struct error err = {0};
+
+    make(&recipe, &(struct recipe_spec){
+                      .config = &plain, .language = language, .program = program, .name = "m"});
+    error_set(&err, -EACCES, ERROR_NOT_EXECUTABLE, "denied");
+    assert_int_equal(recipe_not_started(&recipe, &machine, 0, &err), -EACCES);
+    assert_ptr_equal(err.code, ERROR_NO_INTERPRETER);
+    assert_non_null(strstr(err.text, program));
+    assert_non_null(strstr(err.text, folder));
+    assert_non_null(strstr(err.text, setting));
+}
+
+/* Without a mount namespace the guest has to get to the interpreter through this machine's folders. */
+static void an_interpreter_behind_a_closed_folder(void **state)
+{
+    struct scratch closed, open;
+
+    (void)state;
+    scratch_make(&closed); /* 0700 */
+    scratch_make(&open);
+    assert_int_equal(chmod(open.path, 0755), 0);
+    scratch_write(&closed, "program", "");
+    assert_int_equal(symlink(scratch_path(&closed, "program"), scratch_path(&open, "link")), 0);
+    assert_closed("python", scratch_path(&closed, "program"), closed.path, "SANDBOX_PYTHON=");
+    assert_closed("javascript", scratch_path(&closed, "program"), closed.path, "SANDBOX_NODE=");
+    assert_closed("python", scratch_path(&open, "link"), closed.path, "SANDBOX_PYTHON=");
+    scratch_remove(&open);
+    scratch_remove(&closed);
 }
 
 /* What is not stored: a command, what was asked wrongly, and what SANDBOX_STORE_CODE excludes. */
@@ -253,6 +291,7 @@ int main(void)
         cmocka_unit_test(another_provider),
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(what_does_not_start),
+        cmocka_unit_test(an_interpreter_behind_a_closed_folder),
         cmocka_unit_test(what_is_not_stored),
     };
 

@@ -267,7 +267,7 @@ static const struct call argument_calls[] = {
     CALL(prlimit64, ALIKE(0), 0, 7),
     CALL(prlimit64, ALIKE(0), HIGH, 7),
     {"prlimit64 on a pid", SYS_prlimit64, {SELF, 7}, EPERM, EPERM, SAME},
-    CALL(setpriority, ALIKE(0), 0, 0, 0),
+    CALL(setpriority, ALIKE(0), 0, 0, 19), /* less is anybody's, more is not */
     CALL(setpriority, ALIKE(EPERM), 0, SELF, 0),
     CALL(setpriority, ALIKE(EPERM), 2 /* PRIO_USER */, 0, 0),
     CALL(ioprio_set, ALIKE(SAME), 1, 0, 0),
