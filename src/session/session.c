@@ -364,10 +364,10 @@ static void box_gone(void *ctx, const struct box_facts *facts)
 
     usage_box_over(session, facts);
     session_become(session, SESSION_ENDED);
-    if (json_object_size(session->env) > 0) {
-        json_object_clear(session->env);
+    if (json_object_size(session->env) > 0)
         session_manager_forget(manager);
-    }
+    if (str_equal(session->reason, "deleted")) /* else a successor gets it (succession.c) */
+        json_object_clear(session->env);
     if (keeps_data) {
         datasets_keep(session);
     } else {
