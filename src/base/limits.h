@@ -61,7 +61,7 @@
 #define LIMIT_EARLY_OUTPUT (64 * KIB)    /* of a stream in memory and in its row; then a file */
 #define LIMIT_REQUEST_JSON (16 * MIB)    /* a JSON body: content of 5 MB as \uXXXX is up to 15 */
 #define LIMIT_CONTENT_BYTES (5 * MIB)    /* sandbox_write_file */
-#define LIMIT_EDIT_BYTES (64 * MIB)      /* a file that sandbox_edit_file changes */
+#define LIMIT_EDIT_BYTES (8 * MIB)       /* a file that sandbox_edit_file changes */
 #define LIMIT_TOOL_OUTPUTS 20            /* files fetched after each sandbox_exec */
 #define LIMIT_NAME 64                    /* bytes of a session's name, a dataset's name */
 #define LIMIT_DATASETS 256               /* of one session */
@@ -154,6 +154,7 @@
 #define LIMIT_EGRESS_DROP (64 * KIB) /* bytes that a caller sends beyond what is allowed */
 
 /* one HTTP request */
+#define LIMIT_SETTINGS 256               /* sets of callers' settings that nobody uses now */
 #define LIMIT_HTTP_HEADERS (64 * KIB)    /* its line and headers */
 #define LIMIT_HTTP_TARGET (8 * KIB)      /* path and query */
 #define LIMIT_HTTP_SEGMENTS 64           /* of the path */
@@ -173,7 +174,7 @@
 #define LIMIT_MCP_LINE (17 * MIB)           /* one message: a JSON body and its frame */
 #define LIMIT_MCP_ANSWER (64 * MIB)         /* one that we send */
 #define LIMIT_MCP_CALLS 128                 /* of one connection at once */
-#define LIMIT_MCP_RESOURCE (8 * MIB)        /* a file that is read as a resource */
+#define LIMIT_MCP_RESOURCE (4 * MIB)        /* a file that is read as a resource */
 #define LIMIT_MCP_PICTURES 4                /* of one result */
 #define LIMIT_MCP_PICTURE_TEXT (700 * 1000) /* all of them as base64: clients refuse 1 MB */
 #define LIMIT_MCP_VALUES (200 * 1000)       /* of a cell in structuredContent, pictures apart */
@@ -181,13 +182,13 @@
 #define LIMIT_MCP_KEY_SESSIONS 256 /* of one key; then the one that was idle longest is removed */
 #define LIMIT_MCP_STREAMS 64       /* answers of one that are kept to be asked for again */
 #define LIMIT_MCP_REPLAY (8 * MIB) /* and their bytes */
-#define LIMIT_MCP_REPLAY_ALL (256 * MIB) /* and those of all of them */
-#define LIMIT_MCP_BACKLOG (64 * KIB)     /* unread by a client: progress is left out then */
-#define MCP_PROGRESS_FIRST_MS 1000       /* what takes longer says so by then */
-#define MCP_PROGRESS_MS 5000             /* and again after these */
-#define MCP_STREAM_MS 1000               /* a call that is not answered by then becomes a stream */
-#define MCP_BEAT_MS 15000                /* between signs of life on a stream */
-#define MCP_IDLE_MS 3600000              /* a conversation without a message */
+#define LIMIT_MCP_REPLAY_ALL (32 * MIB) /* and those of all of them */
+#define LIMIT_MCP_BACKLOG (64 * KIB)    /* unread by a client: progress is left out then */
+#define MCP_PROGRESS_FIRST_MS 1000      /* what takes longer says so by then */
+#define MCP_PROGRESS_MS 5000            /* and again after these */
+#define MCP_STREAM_MS 1000              /* a call that is not answered by then becomes a stream */
+#define MCP_BEAT_MS 15000               /* between signs of life on a stream */
+#define MCP_IDLE_MS 3600000             /* a conversation without a message */
 
 /* Docker */
 #define LIMIT_DOCKER_REPLY (4 * MIB)        /* a reply, or a line of one that goes on */

@@ -132,6 +132,7 @@ static void read_languages(struct broker *broker)
             .missing = json_string_value(json_object_get(value, "missing")),
             .here = json_string_value(json_object_get(value, "here")),
             .fingerprint = json_string_value(json_object_get(value, "fingerprint")),
+            .own = row ? row->program : NULL,
         };
     }
 }
@@ -455,12 +456,14 @@ static int start(struct broker *broker, struct error *err)
         .bus = broker->bus,
         .audit = broker->audit,
         .metrics = broker->metrics,
+        .state = json_string_value(json_object_get(broker->settings, "state")),
     };
     struct mux_spec mux = {0};
     int r = confine_files(broker, err);
 
     broker->info = (struct front_info){
         .socket = json_string_value(json_object_get(broker->settings, "socket")),
+        .file = json_string_value(json_object_get(broker->settings, "file")),
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
         .broker_pid = number_of("BAILEY_BROKER_PID"),

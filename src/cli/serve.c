@@ -182,16 +182,16 @@ static json_t *find_languages(struct preparation *made)
     return languages;
 }
 
-/* Keys that a flag decided: a reload does not change them. */
-static json_t *flags_json(const struct config *config)
+/* Keys that a flag or the environment decided: a reload of the file does not change them. */
+static json_t *keys_json(const struct config *config, enum config_source source)
 {
-    json_t *flags = json_array();
+    json_t *names = json_array();
 
-    for (size_t i = 0; flags && i < _KEY_MAX; i++) {
-        if (config_table[i].env && config->values[i].source == FROM_FLAG)
-            json_array_append_new(flags, json_string(config_table[i].env));
+    for (size_t i = 0; names && i < _KEY_MAX; i++) {
+        if (config_table[i].env && config->values[i].source == source)
+            json_array_append_new(names, json_string(config_table[i].env));
     }
-    return flags;
+    return names;
 }
 
 /* What the broker is told; the launcher's pid is not known before it is started. */
@@ -210,11 +210,13 @@ static int make_settings(struct preparation *made, struct error *err)
 
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
-    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version",
+    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*}", "version",
                          BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
                          text_json(made->paths.state), "on_demand", made->request.is_on_demand,
                          "languages", find_languages(made), "dataset_folders", folders, "tcp",
-                         (int)tcp_count, "flags", flags_json(&made->config), "tls", tls);
+                         (int)tcp_count, "flags", keys_json(&made->config, FROM_FLAG),
+                         "environment", keys_json(&made->config, FROM_ENVIRONMENT), "file",
+                         made->config.file ? text_json(made->config.file) : NULL, "tls", tls);
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
     json_decref(settings);
     if (result < 0)

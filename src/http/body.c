@@ -4,8 +4,8 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/held.h"
 #include "base/str.h"
-#include "http/held.h"
 #include "http/http_private.h"
 
 /* A larger body is not read to its end before its client is told that nobody wants it. */

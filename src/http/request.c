@@ -5,10 +5,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/held.h"
 #include "base/id.h"
 #include "base/list.h"
 #include "base/str.h"
-#include "http/held.h"
 #include "http/http_private.h"
 
 struct http_request *http_request_new(struct http_server *server, struct MHD_Connection *connection,

@@ -78,12 +78,12 @@ struct http_server_spec {
     size_t route_count;
     void *ctx; /* of the handlers */
     unsigned client_max;
+    struct held *held; /* what requests and replies may take together (held.h); NULL: anything */
     /*
      * Over TCP: connections of one address on which no request was http_set_admitted() yet; one
      * more closes the oldest. 0: no bound.
      */
     unsigned keyless_max;
-    struct held *held; /* what requests and replies may take together (held.h); NULL: anything */
     /* A head, a body that is collected: come by then, or the connection is closed; 0: HTTP_..._MS.
      */
     uint64_t head_ms, body_ms;

@@ -15,6 +15,7 @@
 #include "model/text.h"
 
 #define NUMBER_MAX 64
+#define PIECE 1024
 
 #define EACH(byte) (0x0101010101010101ULL * (byte))
 #define HAS_ZERO(word) (((word)-EACH(1)) & ~(word)&EACH(0x80))
@@ -39,36 +40,59 @@ static size_t plain_length(const char *text, size_t length)
     return at;
 }
 
-/* As jansson does it. */
-static int write_escape(unsigned char byte, struct buf *to)
+/* The escape of a byte, as jansson writes it; returns its length. */
+static size_t put_escape(unsigned char byte, char to[8])
 {
-    static const char values[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
-    const char *found = byte ? strchr(values, byte) : NULL;
-    char text[8] = {'\\'};
+    static const char names[256] = {['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f',
+                                    ['\n'] = 'n', ['\r'] = 'r',  ['\t'] = 't'};
+    static const char digits[] = "0123456789ABCDEF";
 
-    if (!found)
-        return buf_printf(to, "\\u%04X", (unsigned)byte);
-    text[1] = names[found - values];
-    return buf_append(to, text, 2);
+    to[0] = '\\';
+    if (names[byte]) {
+        to[1] = names[byte];
+        return 2;
+    }
+    memcpy(to + 1, "u00", 3);
+    to[4] = digits[byte >> 4];
+    to[5] = digits[byte & 15];
+    return 6;
 }
 
+/* Short pieces between escapes are put together before they are appended. */
 static int write_string(const char *text, size_t length, struct buf *to)
 {
-    int r = buf_append(to, "\"", 1);
+    char piece[PIECE];
+    size_t used = 1;
+    int r = 0;
 
+    piece[0] = '"';
     while (r == 0 && length > 0) {
         size_t plain = plain_length(text, length);
 
-        r = buf_append(to, text, plain);
+        if (plain > sizeof(piece) - used - 8) {
+            r = buf_append(to, piece, used);
+            used = 0;
+        }
+        if (r == 0 && plain > sizeof(piece) - 8) {
+            r = buf_append(to, text, plain);
+        } else {
+            memcpy(piece + used, text, plain);
+            used += plain;
+        }
         text += plain;
         length -= plain;
-        if (r == 0 && length > 0) {
-            r = write_escape((unsigned char)*text, to);
+        if (length > 0) {
+            used += put_escape((unsigned char)*text, piece + used);
             text++;
             length--;
         }
+        if (r == 0 && used > sizeof(piece) - 16) {
+            r = buf_append(to, piece, used);
+            used = 0;
+        }
     }
-    return r < 0 ? r : buf_append(to, "\"", 1);
+    piece[used++] = '"';
+    return r < 0 ? r : buf_append(to, piece, used);
 }
 
 static int write_array(const json_t *array, size_t flags, struct buf *to)
@@ -106,13 +130,44 @@ static int write_object(json_t *object, size_t flags, struct buf *to)
     return r < 0 ? r : buf_append(to, "}", 1);
 }
 
-/* The shortest form of a real is a matter of its own. */
+/* With a dot or an exponent, so that it is read as a real again; the exponent without '+' and
+ * zeros. */
 static int write_real(const json_t *json, size_t flags, struct buf *to)
 {
-    char text[NUMBER_MAX];
-    size_t length = json_dumpb(json, text, sizeof(text), flags | JSON_ENCODE_ANY);
+    int precision = (int)(flags >> 11 & 31); /* JSON_REAL_PRECISION() */
+    char text[NUMBER_MAX], *exponent;
+    int length =
+        snprintf(text, sizeof(text) - 3, "%.*g", precision ? precision : 17, json_real_value(json));
 
-    return length == 0 || length > sizeof(text) ? -ENOMEM : buf_append(to, text, length);
+    if (length <= 0 || (size_t)length >= sizeof(text) - 3)
+        return -EINVAL;
+    exponent = strchr(text, 'e');
+    if (exponent) {
+        char *digits = exponent + 1 + (exponent[1] == '-' || exponent[1] == '+');
+        char *keep = exponent + 1 + (exponent[1] == '-');
+
+        digits += strspn(digits, "0");
+        memmove(keep, digits, strlen(digits) + 1);
+    } else if (!strchr(text, '.')) {
+        memcpy(text + length, ".0", 3);
+    }
+    return buf_append(to, text, strlen(text));
+}
+
+static int write_integer(const json_t *json, struct buf *to)
+{
+    char text[24];
+    char *at = text + sizeof(text);
+    json_int_t value = json_integer_value(json);
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+
+    do {
+        *--at = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (value < 0)
+        *--at = '-';
+    return buf_append(to, at, (size_t)(text + sizeof(text) - at));
 }
 
 static int write_value(const json_t *json, size_t flags, struct buf *to)
@@ -125,7 +180,7 @@ static int write_value(const json_t *json, size_t flags, struct buf *to)
     case JSON_STRING:
         return write_string(json_string_value(json), json_string_length(json), to);
     case JSON_INTEGER:
-        return buf_printf(to, "%lld", (long long)json_integer_value(json));
+        return write_integer(json, to);
     case JSON_REAL:
         return write_real(json, flags, to);
     case JSON_TRUE:

@@ -198,6 +198,8 @@ int session_manager_succeed(struct session_manager *manager, const char *before,
         wanted.template_name = old->template_name;
     if (!wanted.idle_ms)
         wanted.idle_ms = old->idle_ms;
+    if (old->settings)
+        wanted.settings = old->settings->given;
     r = session_manager_create(manager, &wanted, ret, err);
     if (r < 0)
         return r;
@@ -215,7 +217,7 @@ void session_promote(struct session *session)
     if (!session->is_spare)
         return;
     session->is_spare = false;
-    session->idle_ms = session->manager->spec.config->session_idle_ms;
+    session->idle_ms = session_config(session)->session_idle_ms;
     session_save(session);
     session_manager_expect(session->manager);
 }

@@ -7,7 +7,6 @@
 #include "api/front/active_requests.h"
 #include "api/front/front_private.h"
 #include "base/clock.h"
-#include "http/held.h"
 #include "tool/call.h"
 
 static int start_server(struct front *front, int listen_fd, const struct http_tls *tls,
@@ -23,8 +22,8 @@ static int start_server(struct front *front, int listen_fd, const struct http_tl
                                  .browsers = browsers,
                                  .ctx = front,
                                  .client_max = LIMIT_CLIENTS,
+                                 .held = session_manager_held(front->manager),
                                  .keyless_max = browsers ? LIMIT_KEYLESS : 0,
-                                 .held = front->own->held,
                                  .table = front_table,
                                  /* A client of the unix socket is the local owner, who has no
                                   * time limit for the head. */
@@ -98,9 +97,7 @@ int front_serve(struct reactor *reactor, struct session_manager *manager, int li
                             .doors = *doors,
                             .own = (struct front_private *)(front + 1)};
     front->auth.active_requests = active_requests_new(reactor, manager, front->auth.index);
-    front->own->held = held_new(LIMIT_HELD_TENANT, LIMIT_HELD);
-    front->tools =
-        front->auth.active_requests && front->own->held ? tools_new(manager, reactor) : NULL;
+    front->tools = front->auth.active_requests ? tools_new(manager, reactor) : NULL;
     r = front->tools ? front_rows_compile(front, err) : error_memory(err);
     if (r == 0)
         r = start_server(front, listen_fd, NULL, NULL, &front->own->server, err);
@@ -128,6 +125,5 @@ void front_stop(struct front *front)
     front_rows_free(front);
     tools_free(front->tools);
     active_requests_free(front->auth.active_requests);
-    held_free(front->own->held);
     free(front);
 }

@@ -36,7 +36,6 @@ struct front_private {
     struct http_route *routes; /* the same rows, for the servers */
     struct route_table *table; /* compiled */
     size_t route_count;
-    struct held *held; /* of all servers */
 };
 
 /* ---- doors and rows (rows.c) ---- */

@@ -1,15 +1,17 @@
 /*
- * held.h - how many bytes the server holds for each tenant and in all: bodies that are not answered
- * yet, replies and events that are not read yet, messages of WebSockets.
+ * held.h - how many bytes the broker holds for each tenant and in all: bodies that are not answered
+ * yet, replies and events that are not read yet, messages of WebSockets, code that waits for its
+ * kernel, files that a tool changes.
  *
  * Each of them has a maximum of its own; this is the maximum of many at once, so that one key
- * cannot fill the memory by holding requests open. One object for all servers of a process. Called
- * by http/ and by doors whose streams have buffers of their own. One thread, no I/O.
+ * cannot fill the memory by holding requests open. One object for the broker (session_manager.h).
+ * Called by http/, by doors whose streams have buffers of their own, and by session/. One thread,
+ * no I/O.
  *
- * Runs in: broker, hosts, commands
+ * Runs in: every process
  */
-#ifndef BAILEY_HTTP_HELD_H
-#define BAILEY_HTTP_HELD_H
+#ifndef BAILEY_BASE_HELD_H
+#define BAILEY_BASE_HELD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* held.c - bytes held for each tenant; see held.h. */
-#include "http/held.h"
+#include "base/held.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* test_held.c - src/http/held.c */
+/* test_held.c - src/base/held.c */
 #include "unit.h"
 
 #include <errno.h>
 
-#include "http/held.h"
+#include "base/held.h"
 
 static void test_shares(void **state)
 {
@@ -46,5 +46,5 @@ int main(void)
         cmocka_unit_test(test_none),
     };
 
-    return cmocka_run_group_tests_name("http/held", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("base/held", tests, NULL, NULL);
 }
