@@ -12,17 +12,23 @@ import support
 import tcp
 
 
+def daemon_of(user=None):
+    """One that commands start; the addresses are the server's own, so commands set none."""
+    made = daemon_fixture.DaemonFixture(user, {"SANDBOX_POOL_SIZE": "0"})
+    del made.env["SANDBOX_LISTEN"]
+    return made
+
+
 @pytest.fixture
 def own():
-    made = daemon_fixture.DaemonFixture(env={"SANDBOX_POOL_SIZE": "0"})
+    made = daemon_of()
     yield made
     made.close()
 
 
 @pytest.fixture(params=["as we are", "ordinary"])
 def any_own(request):
-    made = daemon_fixture.DaemonFixture(support.ORDINARY_UID if request.param == "ordinary" and support.is_root()
-                                        else None, {"SANDBOX_POOL_SIZE": "0"})
+    made = daemon_of(support.ORDINARY_UID if request.param == "ordinary" and support.is_root() else None)
     yield made
     made.close()
 
