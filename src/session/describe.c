@@ -56,7 +56,7 @@ json_t *session_json(struct session *session)
     uint64_t expires = session->state < SESSION_ENDING ? session_deadline_ms(session) : 0;
 
     return json_pack(
-        "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:s*, s:O, s:o, s:I, s:I, "
+        "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:s*, s:o, s:o, s:I, s:I, "
         "s:s, "
         "s:{s:I, s:I, s:I, s:I}, s:o, s:s, s:o}",
         "id", session->id, "tenant", session->tenant, "name", session->name, "template",
@@ -65,8 +65,8 @@ json_t *session_json(struct session *session)
         time_json(MIN(session->used_ms, session_manager_now_ms())), "expires_at",
         time_json(expires), "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
         (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
-        session->reason, "provider", session_gone_provider(session), "env", session->env,
-        "datasets", session_datasets_json(session), "running", (json_int_t)session->running,
+        session->reason, "provider", session_gone_provider(session), "env",
+        json_incref(session->env), "datasets", session_datasets_json(session), "running", (json_int_t)session->running,
         "executions", (json_int_t)(session->next_execution - 1), "output_folder",
         session_output_folder(session), "limits", "memory_bytes", (json_int_t)limits->memory_bytes,
         "disk_bytes", (json_int_t)limits->disk_bytes, "pids", (json_int_t)limits->pids,

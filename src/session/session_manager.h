@@ -174,7 +174,7 @@ int session_manager_create(struct session_manager *manager, const struct session
                            struct session **ret, struct error *err);
 /*
  * The same in the place of the session `before` (an id, or a name of the tenant's), if that has
- * ended: with its template, variables and idle time where the specification says nothing, and for
+ * ended: with its template and idle time where the specification says nothing, and for
  * a name with its datasets. `note` says to the caller what is gone; empty: there was no such
  * session.
  */

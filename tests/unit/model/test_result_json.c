@@ -95,7 +95,7 @@ static void test_the_contract(void **state)
         "\"isolation\":{\"level\":\"strict\",\"layers\":[\"userns\",\"mountns\",\"pidns\","
         "\"netns\","
         "\"ipcns\",\"utsns\",\"cgroupns\",\"seccomp\",\"landlock\",\"cgroup\",\"no_new_privs\","
-        "\"caps\",\"uid_split\",\"proc\"],\"missing\":[]}}}");
+        "\"caps\",\"uid_split\",\"proc\",\"overlay\"],\"missing\":[]}}}");
     assert_comes_back(&result);
     result_free(&result);
 }
