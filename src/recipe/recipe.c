@@ -276,11 +276,15 @@ static bool is_callers_fault(const char *code)
            code == ERROR_NO_INTERPRETER || code == ERROR_TOO_LARGE;
 }
 
+bool recipe_stores(const struct config *config, const struct result *result)
+{
+    return !is_callers_fault(result->error.code) && config_stores(config, result);
+}
+
 int recipe_store(const struct config *config, const struct artifact *artifact, char **ret_path,
                  struct error *err)
 {
-    if (!artifact->language || is_callers_fault(artifact->result->error.code) ||
-        !config_stores(config, artifact->result))
+    if (!artifact->language || !recipe_stores(config, artifact->result))
         return 0;
     return artifact_write(artifact, ret_path, err);
 }

@@ -115,5 +115,7 @@ int recipe_cancelled(struct error *err);
  */
 int recipe_store(const struct config *config, const struct artifact *artifact, char **ret_path,
                  struct error *err);
+/* Whether SANDBOX_STORE_CODE keeps code with this result; not where the request was wrong. */
+bool recipe_stores(const struct config *config, const struct result *result);
 
 #endif

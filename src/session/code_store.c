@@ -122,7 +122,7 @@ static void write_down(const struct session *session, const struct result *resul
         .result = result,
     };
 
-    if (recipe_store(manager->spec.config, &artifact, &path, &err) < 0)
+    if (artifact_write(&artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
 }
 
@@ -240,14 +240,14 @@ static void note_exception(const struct execution *execution, struct result *res
 void code_store(struct execution *execution)
 {
     const struct session *session = execution->session;
-    const struct config *config = session->manager->spec.config;
+    const struct config *config = execution_config(execution); /* the caller's own settings */
     const struct account *account = execution->account;
     struct result result;
 
     if (!account || !account->code || config->store_code == STORE_NEVER)
         return;
     execution_result(execution, config->limits.output_bytes, &result);
-    if (!config_stores(config, &result)) {
+    if (!recipe_stores(config, &result)) {
         result_free(&result);
     } else if (account->is_words) {
         store_command(execution, &result);

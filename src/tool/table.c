@@ -41,7 +41,8 @@ const struct tool_row tool_table[] = {
         .category = "code_execution",
         .description =
             "Runs a command in the session's sandbox (no network) and returns the exit code, "
-            "stdout and stderr (long output is cut; sandbox_wait reads on). Datasets are in /tmp/data/; "
+            "stdout and stderr (long output is cut; sandbox_wait reads on). Datasets are in "
+            "/tmp/data/; "
             "files that the command writes to /tmp/output/ are fetched. Files are kept between "
             "calls, "
             "variables are not; a background process runs until the session ends.",

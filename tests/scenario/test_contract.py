@@ -124,6 +124,15 @@ def test_code_of_sessions_is_stored_too(server):
     assert "ZeroDivisionError" in record_of(server, "1 / 0")["result"]["stderr"]
 
 
+def test_storing_is_the_callers_setting(server):
+    session = server.session()["id"]
+    for setting, code in (("never", "not_stored = 1"), ("always", "stored_after_it = 1")):
+        done = server.bailey("code", "-s", session, "-c", code, env={"SANDBOX_STORE_CODE": setting})
+        assert done.status == 0, done
+    record_of(server, "stored_after_it = 1")
+    assert "not_stored = 1" not in [record["code"] for record in records(server)]
+
+
 def test_a_command_that_is_no_script_is_not_stored(server):
     tools = serve.Tools(server, server.session()["id"], "rest")
     before = len(records(server))
