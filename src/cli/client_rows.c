@@ -136,7 +136,9 @@ static const struct option_row session_options[] = {
     {"template", 0, "NAME", WORDS_ANY, "new: its template", .is_config = true, .key = KEY_TEMPLATE,
      .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
-     "new: make this file available as /tmp/data/NAME.csv; may be repeated", .take = take_data},
+     "new: make this file available as /tmp/data/NAME.csv; NAME.parquet and other kinds keep their "
+     "ending; may be repeated",
+     .take = take_data},
     {"env", 'e', "NAME[=VALUE]", WORDS_ANY,
      "new: set a variable for every command in it; may be repeated", .take = take_env},
     {"idle", 0, "TIME", WORDS_ANY, "new: end it after this time without use: 30m",

@@ -97,6 +97,9 @@ enum config_key {
     KEY_PROVIDER_CLAIM_TIMEOUT,
     KEY_PROVIDER_EXECUTION_TIMEOUT,
     KEY_PROVIDER_MAX_OUTPUT,
+    KEY_PROVIDER_PER,
+    KEY_PROVIDER_ITEM_SHAPE,
+    KEY_PROVIDER_ENABLED,
     _KEY_MAX,
 };
 
@@ -118,6 +121,7 @@ struct config {
     enum isolation isolation;
     enum store_code store_code;
     bool block_imports;
+    bool code_interpreter; /* providers.code_interpreter.enabled: the Responses door is wanted */
     bool auto_install;
     char **blocked_imports; /* strv */
     char **languages;       /* strv */

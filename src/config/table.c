@@ -27,8 +27,7 @@ const struct config_row config_table[_KEY_MAX] = {
                              "modules that SANDBOX_BLOCK_DANGEROUS_IMPORTS refuses", PLACE_CALL},
     [KEY_STORE_CODE] = {"SANDBOX_STORE_CODE", "sandbox.store_code", "on_error",
                         "on_error, always, never",
-                        "when code and result of a run are stored in artifacts/executions/",
-                        PLACE_CALL},
+                        "when code and result are stored in artifacts/executions/", PLACE_CALL},
     [KEY_FALLBACK] = {"SANDBOX_FALLBACK", "sandbox.fallback", "none", "none, local",
                       "the runtime to use when that of SANDBOX_TYPE is not available",
                       PLACE_SESSION},
@@ -265,4 +264,13 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_PROVIDER_MAX_OUTPUT] =
         {"SANDBOX_EXECUTE_OUTPUT", PROVIDER "max_output_size", "10m", "1 to 256m; e.g. 10m",
          "output of POST /execute that is kept, for each stream and for its files", PLACE_DAEMON},
+    [KEY_PROVIDER_PER] = {NULL, PROVIDER "per", "container", "container or execution",
+                          "what one sandbox serves: a container of responses, or one execution",
+                          PLACE_DAEMON},
+    [KEY_PROVIDER_ITEM_SHAPE] = {NULL, PROVIDER "item_shape", "flat", "flat or nested",
+                                 "how a code interpreter call looks in a response", PLACE_DAEMON},
+    [KEY_PROVIDER_ENABLED] = {NULL, "providers.code_interpreter.enabled", "false", TRUTH,
+                              "offer the code interpreter of OpenAI's Responses API; this version "
+                              "cannot yet, and 'bailey serve' refuses to start with true",
+                              PLACE_DAEMON},
 };

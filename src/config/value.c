@@ -308,6 +308,8 @@ static int parse_type(const struct rule *rule, const char *text, struct parsed *
 static const char *const fallback_words[] = {"none", "local", NULL};
 static const char *const store_words[] = {
     [STORE_ON_ERROR] = "on_error", [STORE_ALWAYS] = "always", [STORE_NEVER] = "never", NULL};
+static const char *const per_words[] = {"container", "execution", NULL};
+static const char *const item_shape_words[] = {"flat", "nested", NULL};
 static const char *const format_words[] = {"text", "json", NULL};
 static const char *const log_words[] = {[LOG_ERROR] = "error",
                                         [LOG_WARNING] = "warning",
@@ -486,6 +488,9 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_PROVIDER_EXECUTION_TIMEOUT] = {SPAN},
     [KEY_PROVIDER_MAX_OUTPUT] = {SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX,
                                  INTO(FIELD_U64, execute_output_bytes)},
+    [KEY_PROVIDER_PER] = {WORD(per_words)},
+    [KEY_PROVIDER_ITEM_SHAPE] = {WORD(item_shape_words)},
+    [KEY_PROVIDER_ENABLED] = {TRUTH, INTO(FIELD_BOOL, code_interpreter)},
 };
 
 const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text)

@@ -20,7 +20,7 @@
 /* ---- the start of a program ---- */
 
 static struct account *make(const struct config *config, const struct caller *caller,
-                            const char *data, size_t length)
+                            const char *data, size_t length, size_t most)
 {
     struct account *account = calloc(1, sizeof(*account));
     uint8_t digest[SHA256_BYTES];
@@ -31,7 +31,7 @@ static struct account *make(const struct config *config, const struct caller *ca
     sha256(data, length, digest);
     sha256_text(digest, account->hash);
     account->store = config->store_code;
-    if (account->store != STORE_NEVER && length <= LIMIT_AUDIT_CODE) {
+    if (account->store != STORE_NEVER && length <= most) {
         account->code = malloc(length + 1);
         account->length = length;
         if (account->code)
@@ -41,9 +41,9 @@ static struct account *make(const struct config *config, const struct caller *ca
 }
 
 struct account *account_new(const struct config *config, const struct caller *caller,
-                            const char *code, size_t length)
+                            const char *code, size_t length, size_t most)
 {
-    return make(config, caller, code, length);
+    return make(config, caller, code, length, most);
 }
 
 struct account *account_words(const struct config *config, const struct caller *caller,
@@ -56,7 +56,7 @@ struct account *account_words(const struct config *config, const struct caller *
         if (buf_append(&text, *words, strlen(*words) + 1) < 0)
             return NULL;
     }
-    account = make(config, caller, buf_text(&text), text.length);
+    account = make(config, caller, buf_text(&text), text.length, LIMIT_ARGV_BYTES);
     if (account)
         account->is_words = true;
     return account;
@@ -190,7 +190,7 @@ static void add_code(json_t *fields, const struct account *account, const char *
 {
     enum store_code wanted = account->store;
 
-    if (account->code &&
+    if (account->code && account->length <= LIMIT_AUDIT_CODE &&
         (wanted == STORE_ALWAYS || (wanted == STORE_ON_ERROR && !str_equal(result, "ok"))))
         json_object_set_new(fields, account->is_words ? "argv" : "code", code_json(account));
 }
@@ -268,6 +268,7 @@ void account_execution(struct execution *execution)
     record(session->manager, execution->account, &ending,
            json_pack("{s:s, s:s, s:s*}", "session_id", session->id, "execution_id", id, "language",
                      execution->cell ? execution->cell->language : NULL));
+    code_store(execution);
     account_free(ptr_take(&execution->account)); /* execution->trace stays: results name it */
 }
 

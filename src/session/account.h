@@ -35,11 +35,11 @@ struct account {
 };
 
 /*
- * The caller is copied; NULL: the engine itself. Returns NULL without memory: the program still
- * runs, and is recorded without these facts.
+ * The caller is copied; NULL: the engine itself. Code of at most `most` bytes is copied. Returns
+ * NULL without memory: the program still runs, and is recorded without these facts.
  */
 struct account *account_new(const struct config *config, const struct caller *caller,
-                            const char *code, size_t length);
+                            const char *code, size_t length, size_t most);
 struct account *account_words(const struct config *config, const struct caller *caller,
                               const char *const *words);
 void account_free(struct account *account); /* NULL is fine */

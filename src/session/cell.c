@@ -19,8 +19,13 @@ bool execution_is_cell(const struct execution *execution)
     return execution->cell;
 }
 
-static void request_free(struct cell *cell)
+static void request_free(struct execution *execution)
 {
+    struct session *session = execution->session;
+    struct cell *cell = execution->cell;
+
+    session_manager_release(session->manager, session->tenant, cell->held);
+    cell->held = 0;
     if (!cell->keeper) {
         free((char *)cell->code);
         free((char *)cell->input);
@@ -42,7 +47,7 @@ void cell_free(struct execution *execution)
     cell_install_free(execution);
     if (cell->timer)
         execution->session->manager->spec.reactor->ops->timer_remove(cell->timer);
-    request_free(cell);
+    request_free(execution);
     json_decref(cell->install_meta);
     free(cell);
 }
@@ -138,7 +143,7 @@ void cell_over(struct execution *execution)
         execution->session->manager->spec.reactor->ops->timer_remove(ptr_take(&cell->timer));
     import_check_leave(ptr_take(&cell->import_check));
     cell_install_free(execution);
-    request_free(cell);
+    request_free(execution);
     unqueue(execution);
     leave_kernel(cell);
     if (!context)
@@ -274,7 +279,7 @@ static void on_started(void *ctx)
     if (execution->cell->kernel)
         execution->cell->kernel->is_placed = true;
     if (!execution->cell->install) /* else the cell may run again after an installation */
-        request_free(execution->cell);
+        request_free(execution);
     bus_publish(session->manager->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     execution_tell(execution, true);
@@ -493,6 +498,7 @@ int session_cell(struct session *session, const struct cell_request *request,
 {
     struct settings *settings = NULL;
     struct execution *execution;
+    size_t held = request->code_length + request->input_length;
     int r = env_check(request->env, err);
 
     if (r == 0 && MAX(request->code_length, request->input_length) > LIMIT_CODE_BYTES)
@@ -501,7 +507,12 @@ int session_cell(struct session *session, const struct cell_request *request,
     if (r == 0)
         r = settings_of_call(session, request->caller, &settings, err);
     if (r == 0)
+        r = session_manager_hold(session->manager, session->tenant, held, err);
+    if (r == 0) {
         r = execution_may_start(session, err);
+        if (r < 0)
+            session_manager_release(session->manager, session->tenant, held);
+    }
     if (r < 0) {
         settings_release(settings);
         return account_refused(session->manager, "cell", session_tenant(session), err);
@@ -513,12 +524,14 @@ int session_cell(struct session *session, const struct cell_request *request,
         settings_release(settings);
     if (!execution || cell_new(execution, request) < 0) {
         usage_execution_over(session, NULL);
+        session_manager_release(session->manager, session->tenant, held);
         if (execution)
             execution_free(execution);
         return error_memory(err);
     }
+    execution->cell->held = held;
     execution_by(execution, account_new(execution_config(execution), request->caller, request->code,
-                                        request->code_length));
+                                        request->code_length, LIMIT_CODE_BYTES));
     session->next_execution++;
     session->running++;
     session_touch(session);

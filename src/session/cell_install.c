@@ -19,7 +19,7 @@
 #include "session/run_private.h"
 
 #define BEGINNING "{\"type\":\"error\",\"name\":\"ModuleNotFoundError\","
-#define HELD_MAX (4 * MIB) /* a longer event is not held back */
+#define HELD_MAX (256 * KIB) /* a longer event is not held back */
 
 struct cell_install {
     struct buf held;  /* the held event, or a line that may become one */

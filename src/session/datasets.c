@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "model/dataset_name.h"
 #include "session/session_private.h"
 #include "sys/calls.h"
 
@@ -63,7 +64,7 @@ int dataset_file_name(const char *name, char *ret, size_t size, struct error *er
         at += (size_t)count;
         left -= (size_t)count;
     }
-    if (!str_ends(ret, ".csv"))
+    if (!dataset_extension(ret))
         str_format(ret + length, size - length, ".csv");
     return 0;
 }

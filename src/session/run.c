@@ -624,7 +624,8 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
     id_make(run->key, "r");
     str_copy(run->layer, sizeof(run->layer), found_template.layer ? found_template.layer : "");
     run->tier = session_manager_tier(manager, &found_template, spec->code, spec->code_length);
-    run->account = account_new(config, spec->caller, spec->code, spec->code_length);
+    run->account =
+        account_new(config, spec->caller, spec->code, spec->code_length, LIMIT_AUDIT_CODE);
     run->next = manager->runs;
     manager->runs = run;
     r = copy_spec(run, spec, &found_template, err);

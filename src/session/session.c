@@ -60,7 +60,8 @@ void session_free(struct session *session)
     while (session->executions)
         execution_free(session->executions);
     pump_stop(&session->pump);
-    box_free(session->box);
+    box_free(ptr_take(&session->box));
+    code_stores_free(session);
     outputs_free(session);
     packages_free(session);
     while (session->waiters) {

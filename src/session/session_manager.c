@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/held.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "session/artifacts.h"
@@ -145,6 +146,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
         return error_memory(err);
     manager->spec = *spec;
     manager->tenants = tenants_new(spec->config);
+    manager->held = held_new(LIMIT_HELD_TENANT, LIMIT_HELD);
     manager->fair_queue = fair_queue_new(manager);
     templates_load(manager);
     manager->later = reactor_timer(spec->reactor, on_later, manager);
@@ -152,7 +154,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     manager->sweeper = reactor_timer(spec->reactor, session_manager_sweep, manager);
     manager->forgetter = reactor_timer(spec->reactor, on_forget, manager);
     if (!manager->later || !manager->expiry || !manager->sweeper || !manager->forgetter ||
-        !manager->tenants || !manager->fair_queue || usage_start(manager) < 0 ||
+        !manager->tenants || !manager->held || !manager->fair_queue || usage_start(manager) < 0 ||
         artifacts_start(manager) < 0 || refusal_log_start(manager) < 0) {
         session_manager_free(manager);
         return error_memory(err);
@@ -185,6 +187,7 @@ void session_manager_free(struct session_manager *manager)
     usage_free(manager);
     fair_queue_free(manager->fair_queue);
     tenants_free(manager->tenants);
+    held_free(manager->held);
     settings_table_free(manager);
     free(manager);
 }
@@ -356,6 +359,32 @@ struct audit *session_manager_audit(struct session_manager *manager)
 struct metrics *session_manager_metrics(struct session_manager *manager)
 {
     return manager->spec.metrics;
+}
+
+struct held *session_manager_held(const struct session_manager *manager)
+{
+    return manager->held;
+}
+
+int session_manager_hold(struct session_manager *manager, const char *tenant, size_t bytes,
+                         struct error *err)
+{
+    int r = held_take(manager->held, tenant, str_equal(tenant, TENANT_LOCAL), bytes);
+
+    if (r == 0)
+        return 0;
+    error_set(err, r, r == -EDQUOT ? ERROR_QUOTA : ERROR_BUSY,
+              "what waits in memory for %s takes its whole share already; let some of it finish "
+              "first",
+              r == -EDQUOT ? "this tenant" : "all tenants");
+    if (err)
+        err->retry_s = 1;
+    return r;
+}
+
+void session_manager_release(struct session_manager *manager, const char *tenant, size_t bytes)
+{
+    held_give(manager->held, tenant, bytes);
 }
 
 int session_manager_logs_fd(const struct session_manager *manager)

@@ -96,6 +96,11 @@ const struct config *session_manager_config(const struct session_manager *manage
 struct bus *session_manager_bus(struct session_manager *manager);
 struct audit *session_manager_audit(struct session_manager *manager);
 struct metrics *session_manager_metrics(struct session_manager *manager);
+struct held *session_manager_held(const struct session_manager *manager); /* lives as long */
+/* So many bytes more in memory for a tenant: 0, or ERROR_QUOTA or ERROR_BUSY; and back again. */
+int session_manager_hold(struct session_manager *manager, const char *tenant, size_t bytes,
+                         struct error *err);
+void session_manager_release(struct session_manager *manager, const char *tenant, size_t bytes);
 int session_manager_logs_fd(const struct session_manager *manager); /* borrowed */
 
 /*
@@ -169,7 +174,7 @@ int session_manager_create(struct session_manager *manager, const struct session
                            struct session **ret, struct error *err);
 /*
  * The same in the place of the session `before` (an id, or a name of the tenant's), if that has
- * ended: with its template, variables and idle time where the specification says nothing, and for
+ * ended: with its template and idle time where the specification says nothing, and for
  * a name with its datasets. `note` says to the caller what is gone; empty: there was no such
  * session.
  */

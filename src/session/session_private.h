@@ -117,8 +117,9 @@ struct session {
     unsigned pinned;  /* the list is being walked: no execution is dropped */
     uint64_t spooled; /* bytes on disk of its ended executions */
     struct outputs *outputs;
-    unsigned uploads; /* uploads of datasets under way */
-    unsigned asked;   /* questions to the provider without an answer yet */
+    struct code_store *code_stores; /* scripts that are being read (code_store.c) */
+    unsigned uploads;               /* uploads of datasets under way */
+    unsigned asked;                 /* questions to the provider without an answer yet */
     struct completion *completions;
 
     struct context *contexts; /* oldest first */
@@ -247,6 +248,7 @@ struct cell {
     const char *word;           /* "new", "kept", "replaced"; static; NULL: it never had a kernel */
     char note[KERNEL_NOTE_MAX]; /* if replaced: why */
     bool has_lost;              /* the kernel died with this cell */
+    bool is_cut; /* its result does not have all values: LIMIT_JSON_STRUCTURE, LIMIT_CELL_RESULTS */
     bool was_sent_again, is_checked, is_settled;
     uint32_t found_kernel;             /* from the row, while the box is being adopted */
     struct import_check *import_check; /* the check of its imports, under way */
@@ -259,6 +261,7 @@ struct cell {
     const char *code, *input;
     json_t *keeper; /* owns code and input; NULL: they are copies of our own */
     size_t code_length, input_length;
+    size_t held; /* of both, counted by session_manager_hold() */
     json_t *env;
     struct reactor_timer *timer; /* until an ignored interrupt is followed by a kill */
     bool was_asked_twice;
@@ -303,9 +306,20 @@ struct execution {
     char trace[TRACE_ID_MAX];   /* trace id of the request; empty: none */
 };
 
+/* code_store.c: what a command runs: code that is among its words, or a file. */
+struct command_code {
+    const char *language;    /* static */
+    const char *code, *path; /* one of them is set, borrowed from the words */
+};
+bool code_of_command(const char *const *words, struct command_code *ret); /* false: no code */
+/* SANDBOX_STORE_CODE: the execution has ended, and its account still has the code. */
+void code_store(struct execution *execution);
+void code_stores_free(struct session *session); /* writes down what is still being read */
+
 struct session_manager {
     struct session_manager_spec spec;
     struct tenants *tenants;
+    struct held *held; /* bytes in memory, by tenant */
     struct fair_queue *fair_queue;
     struct provider *provider;
     uint32_t generation;

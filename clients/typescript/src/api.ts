@@ -191,7 +191,7 @@ export interface Output {
     path?: string | null;
     bytes: number;
     mime?: string | null;
-    kind?: "text" | "image" | "binary";
+    kind?: "text" | "image" | "data" | "binary";
     skipped?: string | null;
     modified_at?: string | null;
     id?: string | null;

@@ -211,6 +211,7 @@ static bool read_body(struct door_call *call, const struct front_row *row)
     const char *text = http_body(call->http, &length);
 
     call->body = length > 0 ? json_read(text, length, &problem) : json_object();
+    http_body_drop(call->http);
     if (call->body && schema_check(row->request, call->body, &problem))
         return true;
     if (!problem.err.code)

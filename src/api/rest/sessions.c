@@ -7,8 +7,20 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/dataset_name.h"
 
 /* ---- creating ---- */
+
+/* A dataset that is copied from a Parquet file is one, also if its name does not say so. */
+static void take_extension(json_t *dataset)
+{
+    const char *name = json_string_value(json_object_get(dataset, "name"));
+    const char *extension =
+        dataset_extension_of_file(name, json_string_value(json_object_get(dataset, "path")));
+
+    if (extension[0])
+        json_object_set_new(dataset, "name", json_sprintf("%s%s", name, extension));
+}
 
 /* A dataset has exactly one of content, content_base64 and path; false: it was answered. */
 static bool check_dataset(struct door_call *call, json_t *dataset, const char *field,
@@ -25,6 +37,8 @@ static bool check_dataset(struct door_call *call, json_t *dataset, const char *f
                          "'%s' has to have exactly one of content, content_base64 and path", field);
         return false;
     }
+    if (json_object_get(dataset, "path"))
+        take_extension(dataset);
     if (dataset_file_name(json_string_value(json_object_get(dataset, "name")), names[index],
                           sizeof(names[index]), &err) < 0) {
         front_fail(call->front, call->http, &err, json_pack("{s:s+}", "field", field, ".name"));

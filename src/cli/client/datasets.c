@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "base/str.h"
 #include "cli/client/path_arg.h"
 #include "cli/client/transfer.h"
+#include "model/dataset_name.h"
 
 void datasets_free(struct dataset **list)
 {
@@ -25,14 +27,18 @@ void datasets_free(struct dataset **list)
 static int open_dataset(struct dataset *dataset, const char *word, struct error *err)
 {
     const char *equals = strchr(word, '=');
+    CLEANUP(freep) char *given = NULL;
     struct stat status;
 
     dataset->fd = -1;
     dataset->path = equals + 1;
-    dataset->name = strndup(word, (size_t)(equals - word));
-    if (!dataset->name)
+    given = strndup(word, (size_t)(equals - word));
+    if (!given || asprintf(&dataset->name, "%s%s", given,
+                           dataset_extension_of_file(given, dataset->path)) < 0) {
+        dataset->name = NULL;
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
-    path_arg_dataset(word, (size_t)(equals - word), dataset->file);
+    }
+    path_arg_dataset(dataset->name, strlen(dataset->name), dataset->file);
     dataset->fd = open(dataset->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (dataset->fd < 0 || fstat(dataset->fd, &status) < 0)
         return error_set(err, -errno, ERROR_BAD_INPUT, "--data %.60s: '%.200s': %s", dataset->name,
@@ -63,7 +69,7 @@ int datasets_open(char *const *words, struct dataset **ret, struct error *err)
             if (str_equal(list[i].file, list[j].file))
                 return error_set(err, -EEXIST, ERROR_DATASET_TAKEN,
                                  "the datasets '%.60s' and '%.60s' would both be "
-                                 "/tmp/data/%.100s.csv; give one of them another name",
+                                 "/tmp/data/%.100s; give one of them another name",
                                  list[j].name, list[i].name, list[i].file);
     }
     return 0;

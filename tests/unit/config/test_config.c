@@ -73,7 +73,7 @@ static void names_follow_each_other(void **state)
         char name[128];
 
         if (!config_table[i].env) {
-            assert_true(str_starts(config_table[i].yaml, "providers.code_interpreter.settings."));
+            assert_true(str_starts(config_table[i].yaml, "providers.code_interpreter."));
             continue;
         }
         if (i == KEY_PROVIDER_MAX_OUTPUT) /* the file's name is that of others who speak /execute */

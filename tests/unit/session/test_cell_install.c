@@ -87,7 +87,7 @@ static void test_half_a_line(void **state)
 static void test_too_long_to_be_held(void **state)
 {
     struct execution *execution = cell_of(*state, "python");
-    size_t length = 8 * MIB;
+    size_t length = 1 * MIB;
     char *text = malloc(length + 1);
 
     assert_non_null(text);

@@ -218,7 +218,7 @@ class _Output(TypedDict):
 class Output(_Output, total=False):
     path: Optional[str]
     mime: Optional[str]
-    kind: Literal["text", "image", "binary"]
+    kind: Literal["text", "image", "data", "binary"]
     skipped: Optional[str]
     modified_at: Optional[str]
     id: Optional[str]
