@@ -31,6 +31,7 @@
 #include "cli/request.h"
 #include "cli/tls_files.h"
 #include "config/config.h"
+#include "config/settings.h"
 #include "interpreter/language.h"
 #include "launcher/launcher.h"
 #include "model/text.h"
@@ -89,8 +90,12 @@ struct preparation {
     const char *python; /* path of its interpreter; NULL: none was found */
     struct launch_bind binds[BINDS_MAX];
     size_t bind_count;
-    char **env;                /* strv */
-    char **host_env;           /* strv; NULL: no provider host */
+    char **env; /* strv */
+    struct {
+        const struct provider_row *row;
+        char **env;              /* strv */
+    } hosts[LAUNCHER_HOSTS_MAX]; /* provider hosts; that of SANDBOX_TYPE comes first */
+    size_t host_count;
     const char *const *listen; /* addresses; empty: none */
     struct buf settings;
     struct pip_settings pip;
@@ -115,7 +120,8 @@ static void preparation_free(struct preparation *made)
     for (size_t i = 0; i < made->interpreter_count; i++)
         interpreter_free(&made->interpreters[i]);
     strv_free(made->env);
-    strv_free(made->host_env);
+    for (size_t i = 0; i < made->host_count; i++)
+        strv_free(made->hosts[i].env);
     buf_free(&made->settings);
     pip_settings_free(&made->pip);
     activation_free(&made->activation);
@@ -147,8 +153,6 @@ static json_t *find_language(struct preparation *made, const struct language_row
     struct error missing = {0};
     bool is_boxes_own = config_can(&made->config, PROVIDER_OWN_FILESYSTEM);
 
-    if (is_boxes_own && !made->config.falls_back)
-        return json_pack("{s:s}", "program", language->program);
     if (interpreter_find(language, &made->config, found, &missing) < 0)
         return is_boxes_own ? json_pack("{s:s}", "program", language->program)
                             : json_pack("{s:o*}", "missing", text_json(missing.text));
@@ -225,36 +229,36 @@ static int make_settings(struct preparation *made, struct error *err)
     return 0;
 }
 
-static int push_env(struct preparation *made, const char *name, const char *value,
-                    struct error *err)
+static int push_env(char ***list, const char *name, const char *value, struct error *err)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
 
     if (!value)
         return 0;
-    if (buf_printf(&text, "%s=%s", name, value) < 0 || strv_push(&made->env, buf_text(&text)) < 0)
+    if (buf_printf(&text, "%s=%s", name, value) < 0 || strv_push(list, buf_text(&text)) < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory writing the broker's settings");
     return 0;
 }
 
 /* The effective configuration as variables: the broker sees neither our file nor our environment.
  */
-static int make_env(struct preparation *made, char *const *env, struct error *err)
+static int push_config(char ***list, const struct config *config, const char *state,
+                       char *const *env, struct error *err)
 {
     /* The last is for tests of MCP: docs/mcp.md. */
     static const char *const kept[] = {"PATH", "LANG", "BAILEY_MCP_CONFORMANCE_FIXTURES"};
     int result = 0;
 
     for (size_t i = 0; i < _KEY_MAX && result == 0; i++) {
-        const char *value = i == KEY_STATE_DIR ? made->paths.state : made->config.values[i].text;
+        const char *value = i == KEY_STATE_DIR ? state : config->values[i].text;
 
         if (config_table[i].env)
-            result = push_env(made, config_table[i].env, value, err);
+            result = push_env(list, config_table[i].env, value, err);
     }
     for (; result == 0 && *env; env++)
         for (size_t i = 0; i < ARRAY_SIZE(kept) && result == 0; i++)
             if (str_starts(*env, kept[i]) && (*env)[strlen(kept[i])] == '=')
-                result = push_env(made, kept[i], *env + strlen(kept[i]) + 1, err);
+                result = push_env(list, kept[i], *env + strlen(kept[i]) + 1, err);
     return result;
 }
 
@@ -262,32 +266,60 @@ static int make_env(struct preparation *made, char *const *env, struct error *er
  * The provider host has the same; HOME, where certificates may be; the state folder, that an
  * earlier daemon's containers are known by; and an id that stays while this daemon lives.
  */
-static int make_host_env(struct preparation *made, char *const *env, struct error *err)
+static int make_host_env(struct preparation *made, const struct provider_row *row,
+                         const struct config *config, char *const *env, struct error *err)
 {
     char id[ID_MAX + 32], name[ID_MAX], state[PATH_MAX + 32], identity[ID_MAX + 32];
-    int failed;
+    char ***list = &made->hosts[made->host_count].env;
+    int failed = paths_identity(&made->paths, name, err);
 
-    if (!config_can(&made->config, PROVIDER_HOSTED))
-        return 0;
-    failed = paths_identity(&made->paths, name, err);
     if (failed < 0)
         return failed;
+    made->hosts[made->host_count++].row = row;
     str_format(identity, sizeof(identity), HOST_ENV_IDENTITY "=%s", name);
     id_make(name, "e");
     str_format(id, sizeof(id), HOST_ENV_ENGINE "=%s", name);
     failed = str_format(state, sizeof(state), HOST_ENV_STATE "=%s", made->paths.state);
-    for (char **text = made->env; text && *text; text++)
-        failed |= strv_push(&made->host_env, *text);
+    if (push_config(list, config, made->paths.state, env, err) < 0)
+        return err->num;
     for (; *env; env++)
         if (str_starts(*env, "HOME="))
-            failed |= strv_push(&made->host_env, *env);
-    failed |= strv_push(&made->host_env, id);
-    failed |= strv_push(&made->host_env, state);
-    failed |= strv_push(&made->host_env, identity);
+            failed |= strv_push(list, *env);
+    failed |= strv_push(list, id);
+    failed |= strv_push(list, state);
+    failed |= strv_push(list, identity);
     if (failed < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE,
                          "out of memory writing the provider host's settings");
     return 0;
+}
+
+/*
+ * The provider host of SANDBOX_TYPE, and those of other types that the user may mean: sessions of
+ * them are served too. The latter prewarm nothing, and the broker opens them when it needs one.
+ */
+static int make_hosts(struct preparation *made, char *const *env, struct error *err)
+{
+    const struct provider_row *own = config_provider(&made->config), *row;
+    int result = 0;
+
+    if (provider_can(own, PROVIDER_HOSTED))
+        result = make_host_env(made, own, &made->config, env, err);
+    for (size_t i = 0; result == 0 && (row = provider_at(i)); i++) {
+        CLEANUP(config_free) struct config config = {0};
+        struct error why = {0};
+
+        if (row == own || !row->ops || !provider_can(row, PROVIDER_HOSTED) || !row->is_meant ||
+            !row->is_meant(&made->config) || made->host_count == LAUNCHER_HOSTS_MAX)
+            continue;
+        if (settings_for_type(&made->config, row->name, &config, &why) < 0 ||
+            config_set(&config, KEY_DOCKER_POOL_SIZE, "0", "SANDBOX_TYPE", &why) < 0) {
+            log_warning("%s: %s, continuing without sessions of that type", row->title, why.text);
+            continue;
+        }
+        result = make_host_env(made, row, &config, env, err);
+    }
+    return result;
 }
 
 /* The folder above the interpreter's own, in which pip looks for a pip.conf, too; "": none. */
@@ -459,9 +491,9 @@ static int prepare(struct preparation *made, const struct invocation *invocation
     if (result == 0)
         result = make_settings(made, err);
     if (result == 0)
-        result = make_env(made, invocation->env, err);
+        result = push_config(&made->env, &made->config, made->paths.state, invocation->env, err);
     if (result == 0)
-        result = make_host_env(made, invocation->env, err);
+        result = make_hosts(made, invocation->env, err);
     if (result == 0)
         result = read_pip_settings(made, invocation->env, err);
     if (result == 0)
@@ -529,8 +561,7 @@ static int serve(struct preparation *made, struct error *err)
         .settings = buf_text(&made->settings),
         .settings_length = made->settings.length,
         .broker_env = (const char *const *)made->env,
-        .hosts = {{.name = config->type, .env = (const char *const *)made->host_env}},
-        .host_count = made->host_env ? 1 : 0,
+        .host_count = made->host_count,
         .dataset_folders = (const char *const *)config->dataset_folders,
         .listen = made->listen,
         .listen_fds = made->activation.tcp_fd,
@@ -563,6 +594,9 @@ static int serve(struct preparation *made, struct error *err)
         .ready_fd = made->request.ready_fd,
         .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
     };
+    for (size_t i = 0; i < made->host_count; i++)
+        spec.hosts[i] = (struct supervisor_host){.name = made->hosts[i].row->name,
+                                                 .env = (const char *const *)made->hosts[i].env};
     result = made->takes_over ? supervisor_take_over(&spec, on_taken, made, err)
                               : supervisor_run(&spec, err);
     if (made->was_taken)

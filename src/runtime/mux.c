@@ -53,6 +53,7 @@ static void on_host_ready(void *ctx, uint32_t generation)
     host->is_ready = true;
     if (host->mux->serves) /* it was restarted: it prewarms boxes from now on */
         launched_say_ready(host->provider);
+    mux_send_waiting(host);
     tell_ready(host->mux);
 }
 
@@ -171,15 +172,31 @@ static struct mux_host *host_slot(struct mux *mux, const char *name)
     if (!row || host || mux->host_count == ARRAY_SIZE(mux->hosts))
         return host;
     host = &mux->hosts[mux->host_count++];
-    *host = (struct mux_host){.mux = mux, .row = row};
+    *host =
+        (struct mux_host){.mux = mux, .row = row, .fd = -1, .is_wanted = row == mux->spec.provider};
     return host;
 }
 
+void mux_want_host(struct mux_host *host)
+{
+    struct error err = {0};
+
+    host->is_wanted = true;
+    if (host->fd < 0)
+        return;
+    if (launched_open(host->mux->reactor, host->fd, host->row, &host_events, host, &host->provider,
+                      &err) < 0) {
+        log_error("the provider host of %s: %s, continuing without it", host->row->title, err.text);
+        fd_closep(&host->fd);
+    }
+    host->fd = -1;
+}
+
+/* A host of another type than the daemon's waits until a box of it is wanted. */
 static void on_host(void *ctx, const char *name, int fd)
 {
     struct mux *mux = ctx;
     struct mux_host *host = host_slot(mux, name);
-    struct error err = {0};
 
     if (!host) {
         log_error("there is no provider '%s', continuing without its host", name);
@@ -187,10 +204,10 @@ static void on_host(void *ctx, const char *name, int fd)
         return;
     }
     lose_host(host);
-    if (launched_open(mux->reactor, fd, host->row, &host_events, host, &host->provider, &err) < 0) {
-        log_error("the provider host of %s: %s, continuing without it", host->row->title, err.text);
-        fd_closep(&fd);
-    }
+    fd_closep(&host->fd);
+    host->fd = fd;
+    if (host->is_wanted)
+        mux_want_host(host);
 }
 
 /* ---- events of the launcher ---- */
@@ -217,6 +234,8 @@ static void on_home_ready(void *ctx, uint32_t generation)
 
     mux->is_home_ready = true;
     mux->generation = generation;
+    for (unsigned i = 0; generation > 1 && i < mux->host_count; i++)
+        mux_want_host(&mux->hosts[i]); /* an earlier broker may have boxes there */
     tell_ready(mux);
 }
 
@@ -363,8 +382,10 @@ void mux_close(struct provider *provider)
 
     if (!mux)
         return;
-    for (unsigned i = 0; i < mux->host_count; i++)
+    for (unsigned i = 0; i < mux->host_count; i++) {
         launched_close(mux->hosts[i].provider);
+        fd_closep(&mux->hosts[i].fd);
+    }
     launched_close(mux->home);
     mux_free(mux);
 }

@@ -121,6 +121,18 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
 
 static const struct make_events inner_events = {.made = on_made, .refused = on_refused};
 
+/* The daemon was started without a process for this type. */
+static int no_host(const struct provider_row *row, struct error *err)
+{
+    error_set(err, -ECONNREFUSED, ERROR_PROVIDER_UNAVAILABLE,
+              "%s: this daemon was started without %s; start it again where that is reachable, or "
+              "with SANDBOX_TYPE=%s",
+              row->unavailable ? row->unavailable : row->name, row->title, row->name);
+    if (err)
+        err->provider = row->name;
+    return -ECONNREFUSED;
+}
+
 /* Asks the launcher, or the provider host of that row. */
 static int ask(struct mux_make *make, const struct provider_row *row, struct error *err)
 {
@@ -133,9 +145,16 @@ static int ask(struct mux_make *make, const struct provider_row *row, struct err
                              err); /* the one sentence for a type that is not in this build */
     if (provider_can(row, PROVIDER_HOSTED)) {
         make->host = mux_host_of(mux, row);
-        asked = make->host && make->host->is_ready ? make->host->provider : NULL;
+        if (!make->host && row != mux->spec.provider)
+            return no_host(row, err);
+        if (make->host)
+            mux_want_host(make->host);
+        asked = make->host ? make->host->provider : NULL;
     }
-    if (!asked)
+    make->waits = asked && make->host && !make->host->is_ready && row != mux->spec.provider;
+    if (make->waits)
+        return 0; /* mux_send_waiting() or mux_lose_all() follows */
+    if (!asked || (make->host && !make->host->is_ready))
         return error_set(err, -EAGAIN, ERROR_BUSY,
                          "the process that speaks to %s is not there; it is being started, and the "
                          "daemon's log says why: try again",
@@ -176,12 +195,37 @@ int mux_make(struct provider *provider, const struct make_request *request,
             request->staging == MAKE_ORDINARY ? make->request.provider
                                               : provider_known(PROVIDER_LOCAL),
             err);
+    if (r < 0 && err && err->code == ERROR_PROVIDER_UNAVAILABLE && make->request.fallback) {
+        make->why = *err;
+        r = ask(make, make->request.fallback, err);
+    }
     if (r < 0)
         return r;
     make->next = mux->makes;
     *ret_serial = make->serial;
     mux->makes = ptr_take(&make);
     return 0;
+}
+
+void mux_send_waiting(struct mux_host *host)
+{
+    struct mux *mux = host->mux;
+    struct mux_make *make = mux->makes;
+
+    while (make) {
+        struct error err = {0};
+        struct box_facts facts = {0};
+
+        if (make->host != host || !make->waits) {
+            make = make->next;
+            continue;
+        }
+        make->waits = false;
+        if (host->provider->ops->make(host->provider, &make->request, &inner_events, make,
+                                      &make->inner, &err) < 0)
+            on_refused(make, &err, &facts);
+        make = mux->makes; /* a callback may have changed the list */
+    }
 }
 
 void mux_make_cancel(struct provider *provider, uint32_t serial)
@@ -195,7 +239,7 @@ void mux_make_cancel(struct provider *provider, uint32_t serial)
     if (!make)
         return;
     asked = make->host ? make->host->provider : mux->home;
-    if (asked)
+    if (asked && !make->waits)
         asked->ops->make_cancel(asked, make->inner);
     take_make(make);
     free(make);

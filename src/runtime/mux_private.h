@@ -16,6 +16,8 @@ struct mux_host { /* a provider host; the slot of a row stays if the process die
     const struct provider_row *row;
     struct provider *provider; /* NULL: none at the moment */
     bool is_ready;
+    int fd;         /* its channel, until a box of it is first wanted; -1: none */
+    bool is_wanted; /* it was: a channel to its successor is opened at once */
 };
 
 struct mux_box { /* a box of a provider host, until it was returned */
@@ -45,6 +47,7 @@ struct mux_make {
     struct mux_host *host;  /* the provider host that was asked; NULL: the launcher */
     struct make_request request;
     char key[ID_MAX], layer[65], tenant[TENANT_MAX];
+    bool waits;       /* for a provider host that was only now asked for the first time */
     struct error why; /* reason of a fallback */
     const struct make_events *events;
     void *ctx;
@@ -78,6 +81,9 @@ struct mux {
     struct mux_look *looks;
 };
 
+/* mux.c: opens the channel that was kept for the first request. */
+void mux_want_host(struct mux_host *host);
+
 /* mux_boxes.c: boxes requested, kept, asked about and returned */
 int mux_make(struct provider *provider, const struct make_request *request,
              const struct make_events *events, void *ctx, uint32_t *ret_serial, struct error *err);
@@ -91,8 +97,9 @@ struct mux_host *mux_host_of(struct mux *mux, const struct provider_row *row); /
 struct mux_box *mux_keep_box(struct mux_host *host, const struct made *from, struct made *ret);
 struct mux_box *mux_find_inner(struct mux_host *host, uint32_t inner); /* of its current process */
 void mux_lose_all(struct mux_host *host); /* the host is gone, with all its boxes and questions */
-void mux_on_later(void *ctx);             /* answers that the mux gives itself */
-void mux_free_all(struct mux *mux);       /* without callbacks */
+void mux_send_waiting(struct mux_host *host); /* it is ready */
+void mux_on_later(void *ctx);                 /* answers that the mux gives itself */
+void mux_free_all(struct mux *mux);           /* without callbacks */
 
 /* mux_look.c: what is kept ready */
 void mux_look(struct provider *provider, void (*each)(void *ctx, const struct warm_state *state),

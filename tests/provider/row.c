@@ -4,6 +4,7 @@
  * made by a provider host (backend.c), with other capability bits than any provider of the program.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "config/config.h"
 #include "runtime/host/hosted.h"
@@ -13,6 +14,13 @@ static const char *place(const struct config *config)
 {
     (void)config;
     return "this machine";
+}
+
+/* A daemon of another type has boxes of this one too, if the test says so. */
+static bool is_meant(const struct config *config)
+{
+    (void)config;
+    return getenv("BAILEY_TEST_CLONE") != NULL;
 }
 
 static int no_template(const char *name, struct error *err)
@@ -37,6 +45,7 @@ static const struct provider_row clone_row = {
     .unavailable = "clone(2) not available",
     .gone = "clone(2) stopped",
     .place = place,
+    .is_meant = is_meant,
     .no_template = no_template,
     .no_program = no_program,
     .no_install = "packages cannot be installed into boxes of clone",

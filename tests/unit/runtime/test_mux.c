@@ -55,12 +55,12 @@ static void give_host_of(struct stage *stage, const char *name, int *fd)
     *fd = pair[1];
     str_copy(message.host, sizeof(message.host), name);
     say(&stage->loop, stage->launcher_fd, &message, pair[0]);
-    expect(*fd, LAUNCHER_HELLO);
 }
 
 static void give_host(struct stage *stage)
 {
     give_host_of(stage, "docker", &stage->host_fd);
+    expect(stage->host_fd, LAUNCHER_HELLO);
 }
 
 static int set_up_with(void **state, bool falls_back)
@@ -325,6 +325,7 @@ static void test_boxes_of_several_providers(void **state)
 
     give_host_of(stage, "twin", &stage->twin_fd);
     say_number(stage, stage->launcher_fd, LAUNCHER_WELCOME, 3);
+    expect(stage->twin_fd, LAUNCHER_HELLO); /* an earlier broker may have boxes there */
     say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
     assert_int_equal(stage->ready, 0); /* the other one has not said what it has */
     say_number(stage, stage->twin_fd, LAUNCHER_WELCOME, 1);
@@ -353,6 +354,73 @@ static void test_boxes_of_several_providers(void **state)
     assert_int_equal(stage->ended, 0);
     stage->provider->ops->end(stage->provider, docker.number, docker.box, on_done, stage);
     assert_int_equal(expect(stage->host_fd, LAUNCHER_END).number, 1);
+}
+
+/* The host of another type than the daemon's is opened by the first request, which waits for it. */
+static void test_a_host_that_is_opened_when_it_is_wanted(void **state)
+{
+    struct stage *stage = *state;
+    struct made first;
+
+    give_host_of(stage, "twin", &stage->twin_fd);
+    say_number(stage, stage->launcher_fd, LAUNCHER_WELCOME, 1);
+    say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
+    assert_int_equal(stage->ready, 1); /* nobody waits for it at the start */
+    expect_nothing(stage->twin_fd);
+    ask_for(stage, "twin");
+    expect(stage->twin_fd, LAUNCHER_HELLO);
+    expect_nothing(stage->twin_fd);
+    say_number(stage, stage->twin_fd, LAUNCHER_WELCOME, 1);
+    say_box(stage, stage->twin_fd, LAUNCHER_MADE, expect(stage->twin_fd, LAUNCHER_MAKE).make.serial,
+            4);
+    assert_ptr_equal(stage->box.provider, &twin);
+    first = stage->box;
+    stage->provider->ops->end(stage->provider, first.number, first.box, on_done, stage);
+    expect(stage->twin_fd, LAUNCHER_END);
+    /* Another one takes its place: it is opened at once, it may have boxes. */
+    give_host_of(stage, "twin", &stage->twin_fd);
+    expect(stage->twin_fd, LAUNCHER_HELLO);
+}
+
+/* It ends before it has answered: whoever waits is told. */
+static void test_a_wanted_host_that_dies(void **state)
+{
+    struct stage *stage = *state;
+
+    give_host_of(stage, "twin", &stage->twin_fd);
+    say_number(stage, stage->launcher_fd, LAUNCHER_WELCOME, 1);
+    say_number(stage, stage->host_fd, LAUNCHER_WELCOME, 1);
+    ask_for(stage, "twin");
+    expect(stage->twin_fd, LAUNCHER_HELLO);
+    shutdown(stage->twin_fd, SHUT_RDWR);
+    poll_reactor_turn(&stage->loop, 1000);
+    assert_int_equal(stage->refused, 1);
+}
+
+static void test_no_host_for_that_type(void **state)
+{
+    struct stage *stage = *state;
+    struct make_request wanted = request;
+    struct error err = {0};
+    uint32_t serial;
+
+    welcome(stage);
+    wanted.provider = &twin;
+    assert_true(stage->provider->ops->make(stage->provider, &wanted, &make_events, stage, &serial,
+                                           &err) < 0);
+    assert_ptr_equal(err.code, ERROR_PROVIDER_UNAVAILABLE);
+    assert_non_null(strstr(err.text, "SANDBOX_TYPE=twin"));
+    /* The launcher makes it, if the session's settings allow that. */
+    wanted.fallback = provider_known("local");
+    assert_int_equal(
+        stage->provider->ops->make(stage->provider, &wanted, &make_events, stage, &serial, &err),
+        0);
+    say_box(stage, stage->launcher_fd, LAUNCHER_MADE,
+            expect(stage->launcher_fd, LAUNCHER_MAKE).make.serial, 9);
+    assert_ptr_equal(stage->box.provider, provider_known("local"));
+    assert_ptr_equal(stage->box.wanted, &twin);
+    end(stage);
+    expect(stage->launcher_fd, LAUNCHER_END);
 }
 
 /* A row that is not in this build is refused by the registry's sentence, wherever it comes from. */
@@ -460,6 +528,9 @@ int main(void)
         TEST(test_ready_when_both_are),
         TEST(test_made_used_and_ended),
         TEST(test_boxes_of_several_providers),
+        TEST(test_a_host_that_is_opened_when_it_is_wanted),
+        TEST(test_a_wanted_host_that_dies),
+        TEST(test_no_host_for_that_type),
         TEST(test_not_in_this_build),
         TEST(test_what_docker_refuses),
         cmocka_unit_test_setup_teardown(test_fallback, set_up_fallback, tear_down),
