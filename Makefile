@@ -90,9 +90,10 @@ soak: build ## SOAK_RUNS runs, then looks for leaks
 	@tools/setup test
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/fault/soak.py
 
-load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then looks for leaks
+load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then one attacker at a time
 	@tools/setup test
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/load.py
+	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/stall.py
 
 install: build ## the program, man pages and completions, below DESTDIR/PREFIX
 	@$(MAKE) --no-print-directory install-files

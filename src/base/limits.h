@@ -26,6 +26,7 @@
 
 /* what a caller may ask for */
 #define LIMIT_TIMEOUT_MS (24ULL * 3600 * 1000)
+#define LIMIT_KEEP_MS (365ULL * 24 * 3600 * 1000) /* of what ages out on disk */
 #define LIMIT_MEMORY_MIN (16 * MIB)
 #define LIMIT_MEMORY_MAX (1ULL << 44)
 #define LIMIT_DISK_MIN (1 * MIB)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 #include "session/session_manager.h"
 #include "store/index.h"
 
+#define MMAP_BYTES (256 * 1024)
 #define LANGUAGES_MAX 8
 #define FOLDERS_MAX 64
 #define IDLE_LOOK_MS 10000 /* at most between two looks whether anybody needs us */
@@ -511,6 +513,9 @@ int broker_main(void)
     CLEANUP(broker_free) struct broker broker = {0};
     struct error err = {0};
 
+    /* Large buffers go back to the kernel when they are freed: glibc would raise this threshold
+     * with each of them, and their holes would stay. */
+    mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* the launcher says when to stop */
     signal(SIGTERM, SIG_IGN);

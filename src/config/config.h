@@ -70,6 +70,8 @@ enum config_key {
     KEY_BODY_TIME,
     KEY_LINK_TIME,
     KEY_ARTIFACT_TIME,
+    KEY_LOG_TIME,
+    KEY_CODE_TIME,
     KEY_MAX_CONCURRENT,
     KEY_LOG_FORMAT,
     KEY_AUDIT_SIZE,
@@ -168,6 +170,8 @@ struct config {
     uint64_t head_ms, body_ms;             /* time limits for a client to send either */
     uint64_t link_ms;                      /* lifetime of a signed link */
     uint64_t artifact_ms;                  /* lifetime of an output that is not kept */
+    uint64_t log_ms;                       /* of the output of a command that has ended */
+    uint64_t code_ms;                      /* of stored code */
     uint32_t max_concurrent;               /* calls of POST /execute at once */
     uint64_t execute_output_bytes;         /* limit of each stream, and of its files */
     bool log_is_json;

@@ -183,6 +183,14 @@ const struct config_row config_table[_KEY_MAX] = {
                            "more than 0, at most 86400 seconds; e.g. 24h",
                            "how long an output is available by its id, unless it is kept",
                            PLACE_DAEMON},
+    [KEY_LOG_TIME] =
+        {"SANDBOX_LOG_TIME", "sandbox.log_time", "24h", "more than 0, at most 8760h; e.g. 24h",
+         "how long the output of a command or cell that has ended is kept on disk; not "
+         "longer than its session",
+         PLACE_DAEMON},
+    [KEY_CODE_TIME] = {"SANDBOX_CODE_TIME", "sandbox.code_time", "720h",
+                       "more than 0, at most 8760h; e.g. 720h",
+                       "how long the daemon keeps stored code (SANDBOX_STORE_CODE)", PLACE_DAEMON},
     [KEY_MAX_CONCURRENT] =
         {"SANDBOX_MAX_CONCURRENT", "sandbox.max_concurrent", "16", "1 to 10000; e.g. 16",
          "maximum number of concurrent calls of POST /execute; further ones are refused (429)",
@@ -203,9 +211,10 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_QUOTA_MEMORY] = {"SANDBOX_QUOTA_MEMORY", "sandbox.quota_memory", "0",
                           "0 to 16t; 0: no limit", "sum of the memory limits of one tenant's boxes",
                           PLACE_DAEMON},
-    [KEY_QUOTA_DISK] = {"SANDBOX_QUOTA_DISK", "sandbox.quota_disk", "0", "0 to 16t; 0: no limit",
-                        "disk space for outputs, datasets and packages of one tenant",
-                        PLACE_DAEMON},
+    [KEY_QUOTA_DISK] =
+        {"SANDBOX_QUOTA_DISK", "sandbox.quota_disk", "0", "0 to 16t; 0: no limit",
+         "disk space for outputs, logs, stored code, datasets and packages of one tenant",
+         PLACE_DAEMON},
     [KEY_QUOTA_REQUESTS] = {"SANDBOX_QUOTA_REQUESTS", "sandbox.quota_requests", "0",
                             "0 to 4000000000; 0: no limit",
                             "requests of one tenant per second, with bursts of ten times that",

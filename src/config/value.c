@@ -329,6 +329,7 @@ _Static_assert(sizeof(enum store_code) == sizeof(int), "stored as FIELD_INT");
 #define INTO(type_, member) .type = (type_), .offset = offsetof(struct config, member)
 #define SIZE .parse = parse_bytes, .noun = "a size"
 #define SPAN .parse = parse_millis, .noun = "a time", .minimum = 1, .maximum = LIMIT_TIMEOUT_MS
+#define LONG_SPAN .parse = parse_millis, .noun = "a time", .minimum = 1, .maximum = LIMIT_KEEP_MS
 #define TRUTH .parse = parse_bool, .noun = "true or false"
 #define WORD(words_) .parse = parse_word, .noun = "known", .words = (words_)
 #define NAME .parse = parse_name, .noun = "a name"
@@ -430,6 +431,8 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_BODY_TIME] = {SPAN, INTO(FIELD_U64, body_ms)},
     [KEY_LINK_TIME] = {SPAN, INTO(FIELD_U64, link_ms)},
     [KEY_ARTIFACT_TIME] = {SPAN, INTO(FIELD_U64, artifact_ms)},
+    [KEY_LOG_TIME] = {LONG_SPAN, INTO(FIELD_U64, log_ms)},
+    [KEY_CODE_TIME] = {LONG_SPAN, INTO(FIELD_U64, code_ms)},
     [KEY_MAX_CONCURRENT] = {.parse = parse_count,
                             .noun = "a whole number",
                             .minimum = 1,

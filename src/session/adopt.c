@@ -141,6 +141,8 @@ static void load_execution(void *ctx, const struct index_execution *row)
         spool->head = 0;
     }
     session->spooled += execution_kept(execution);
+    execution->held = execution_stored(execution);
+    tenant_hold(session->manager->tenants, session->tenant, QUOTA_DISK, execution->held);
 }
 
 /* As the session was made with; a set that this daemon cannot apply is not a reason to lose it. */

@@ -124,6 +124,7 @@ static void write_down(const struct session *session, const struct result *resul
 
     if (artifact_write(&artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
+    retention_code(session->manager, session->tenant, path);
 }
 
 static void finish(struct code_store *store, bool has_text)

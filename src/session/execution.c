@@ -95,6 +95,7 @@ void execution_free(struct execution *execution)
     }
     request_free(execution->asked);
     account_free(execution->account);
+    usage_log_over(execution);
     settings_release(execution->settings);
     output_free(execution);
     cell_free(execution);
@@ -330,13 +331,15 @@ size_t execution_output(void *ctx, enum box_stream stream, const void *data, siz
     if (taken == 0)
         return 0;
     if (!(execution->flags & EXECUTION_UNKEPT) &&
-        output_append(execution, index, data, taken, &err) < 0) {
-        /* A full disk must not stop the command: it goes on, and the result says that output is
-         * missing. */
+        (usage_log(execution, taken, &err) < 0 ||
+         output_append(execution, index, data, taken, &err) < 0)) {
+        /* A full disk, or a quota, must not stop the command: it goes on, and the result says that
+         * output is missing. */
         execution->flags |= EXECUTION_UNKEPT;
         log_error("output of %s.%u: %s, continuing without it", execution->session->id,
                   execution->number, err.text);
     }
+    usage_log_written(execution);
     tell_output(execution);
     execution_tell(execution, false);
     return taken;

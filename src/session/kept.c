@@ -24,6 +24,16 @@ uint64_t execution_kept(const struct execution *execution)
     return bytes;
 }
 
+uint64_t execution_stored(const struct execution *execution)
+{
+    uint64_t bytes = execution_kept(execution);
+
+    for (int i = 0; i < BOX_STREAMS; i++)
+        if (execution->is_in_row[i] || execution->early[i].length > 0)
+            bytes += execution->out[i].length;
+    return bytes;
+}
+
 char *text_copy(const char *text, size_t length)
 {
     char *copy = malloc(length + 1);
@@ -62,23 +72,35 @@ void execution_forget(struct execution *execution)
 /* Its output is no longer on disk. */
 static void drop_output(struct execution *execution)
 {
+    const struct session *session = execution->session;
     CLEANUP(fd_closep) int folder_fd = -1;
+    bool is_in_row = false;
 
-    if (execution_kept(execution) == 0)
+    if (execution_stored(execution) == 0)
         return;
     folder_fd = logs_folder(execution->session, false);
     execution->session->spooled -= MIN(execution_kept(execution), execution->session->spooled);
     for (int i = 0; i < BOX_STREAMS; i++) {
         char name[32];
 
-        if (execution->is_in_row[i] || execution->out[i].length == 0)
-            continue; /* there is no file */
+        bool has_file = !execution->is_in_row[i] && execution->early[i].length == 0;
+
+        if (execution->out[i].length == 0)
+            continue;
+        is_in_row |= execution->is_in_row[i];
+        execution->is_in_row[i] = false;
+        buf_free(&execution->early[i]);
         execution->out[i].first = execution->out[i].length;
         execution->out[i].head = 0;
+        if (!has_file)
+            continue;
         output_name(execution, i, name);
         if (folder_fd >= 0)
             spool_remove(folder_fd, name);
     }
+    if (is_in_row)
+        index_drop_output(session->manager->spec.index, session->id, execution->number, NULL);
+    usage_log_over(execution);
 }
 
 /*
@@ -90,7 +112,7 @@ static struct execution *oldest(struct session *session, bool has_output)
     struct execution *at = session->oldest;
 
     while (at &&
-           (!execution_has_ended(at) || at->users > 0 || (has_output && execution_kept(at) == 0)))
+           (!execution_has_ended(at) || at->users > 0 || (has_output && execution_stored(at) == 0)))
         at = at->previous;
     return at;
 }
@@ -101,6 +123,22 @@ void executions_drop_output(struct session *session)
 
     while (session->spooled > LIMIT_SESSION_SPOOLS && (execution = oldest(session, true)))
         drop_output(execution);
+}
+
+bool executions_drop_oldest(struct session *session)
+{
+    struct execution *execution = oldest(session, true);
+
+    if (execution)
+        drop_output(execution);
+    return execution != NULL;
+}
+
+void executions_age(struct session *session, uint64_t before_ms)
+{
+    for (struct execution *at = session->oldest; at; at = at->previous)
+        if (execution_has_ended(at) && at->users == 0 && at->ended_ms < before_ms)
+            drop_output(at);
 }
 
 void executions_trim(struct session *session, unsigned keep)

@@ -127,6 +127,7 @@ void outputs_gone(struct session *session)
             at->is_in_row[i] = false;
             buf_free(&at->early[i]);
         }
+        usage_log_over(at);
     }
     if (is_any && index_drop_outputs(session->manager->spec.index, session->id, NULL) < 0)
         log_warning("output of %s stays in the index until it is pruned", session->id);

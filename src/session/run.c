@@ -800,6 +800,7 @@ void run_store(struct run *run)
 
     if (!run->keeps_nothing && recipe_store(recipe->config, &artifact, &path, &err) < 0)
         log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
+    retention_code(run->manager, run->tenant, path);
 }
 
 /* ---- what it left ---- */

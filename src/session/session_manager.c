@@ -155,7 +155,8 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     manager->forgetter = reactor_timer(spec->reactor, on_forget, manager);
     if (!manager->later || !manager->expiry || !manager->sweeper || !manager->forgetter ||
         !manager->tenants || !manager->held || !manager->fair_queue || usage_start(manager) < 0 ||
-        artifacts_start(manager) < 0 || refusal_log_start(manager) < 0) {
+        artifacts_start(manager) < 0 || retention_start(manager) < 0 ||
+        refusal_log_start(manager) < 0) {
         session_manager_free(manager);
         return error_memory(err);
     }
@@ -182,6 +183,7 @@ void session_manager_free(struct session_manager *manager)
     ops->timer_remove(manager->sweeper);
     ops->timer_remove(manager->forgetter);
     artifacts_stop(manager);
+    retention_stop(manager);
     refusal_log_stop(manager);
     ops->timer_remove(manager->grace);
     usage_free(manager);

@@ -268,6 +268,7 @@ struct cell {
 };
 
 struct execution {
+    uint64_t held; /* bytes of output on disk that count for the tenant */
     json_t *words; /* `argv` as an array, while it may be asked for; NULL: parse it */
     struct execution *next, *previous; /* older, newer */
     struct session *session;
@@ -320,6 +321,7 @@ struct session_manager {
     struct session_manager_spec spec;
     struct tenants *tenants;
     struct held *held; /* bytes in memory, by tenant */
+    struct reactor_timer *retention;
     struct fair_queue *fair_queue;
     struct provider *provider;
     uint32_t generation;
@@ -396,7 +398,14 @@ struct output_writer;
 int usage_keep(struct session *session, struct output_writer *writer, uint64_t before,
                uint64_t now);
 void usage_outputs_over(struct session *session); /* its saved outputs are deleted */
-const char *usage_why(int r);                     /* why an output was not saved; static */
+/*
+ * Output of an execution on disk: `more` bytes are about to be written (-EDQUOT: even without the
+ * older output of the session they do not fit), were written, are deleted.
+ */
+int usage_log(struct execution *execution, uint64_t more, struct error *err);
+void usage_log_written(struct execution *execution);
+void usage_log_over(struct execution *execution);
+const char *usage_why(int r); /* why an output was not saved; static */
 void usage_packages(struct session *session,
                     uint64_t bytes);        /* replaces the bytes counted before */
 void usage_adopt(struct session *session);  /* counts a session of an earlier broker */
@@ -537,7 +546,10 @@ bool cell_install_begin(struct execution *execution);  /* true: an installation 
 bool cell_install_cancel(struct execution *execution); /* true: an installation was under way */
 
 /* kept.c */
-uint64_t execution_kept(const struct execution *execution); /* bytes on disk */
+uint64_t execution_kept(const struct execution *execution);   /* bytes in files */
+uint64_t execution_stored(const struct execution *execution); /* bytes in files and in its row */
+bool executions_drop_oldest(struct session *session);         /* its output; false: none is left */
+void executions_age(struct session *session, uint64_t before_ms); /* output that ended before */
 void executions_trim(struct session *session,
                      unsigned keep); /* drops ended executions without a reader */
 void executions_drop_output(
@@ -628,5 +640,12 @@ void runs_resume(struct session_manager *manager); /* run.c: continues output th
 void runs_free(struct session_manager *manager);   /* no callback comes any more */
 void run_box_ended(struct session_manager *manager, uint32_t number, unsigned why);
 void run_kernel_ended(struct session_manager *manager, const struct kernel_end *end);
+
+/* ---- what ages out (retention.c) ---- */
+
+int retention_start(struct session_manager *manager); /* -ENOMEM */
+void retention_stop(struct session_manager *manager); /* safe twice */
+/* Counts a file of stored code (NULL: none was stored) for its tenant, or removes it again. */
+void retention_code(struct session_manager *manager, const char *tenant, const char *path);
 
 #endif

@@ -288,6 +288,36 @@ int usage_keep(struct session *session, struct output_writer *writer, uint64_t b
     return 0;
 }
 
+int usage_log(struct execution *execution, uint64_t more, struct error *err)
+{
+    struct session *session = execution->session;
+    int r;
+
+    do {
+        r = usage_take(session->manager, session->tenant, QUOTA_DISK, more, err);
+    } while (r < 0 && executions_drop_oldest(session));
+    if (r == 0)
+        execution->held += more;
+    return r;
+}
+
+/* Of a long stream the oldest bytes are deleted meanwhile. */
+void usage_log_written(struct execution *execution)
+{
+    uint64_t now = execution_stored(execution);
+
+    if (execution->held <= now)
+        return;
+    give(execution->session, QUOTA_DISK, execution->held - now);
+    execution->held = now;
+}
+
+void usage_log_over(struct execution *execution)
+{
+    give(execution->session, QUOTA_DISK, execution->held);
+    execution->held = 0;
+}
+
 const char *usage_why(int r)
 {
     return r == -EDQUOT   ? "the quota 'disk' is used up"

@@ -82,9 +82,14 @@ static const char version_5[] = "ALTER TABLE session ADD COLUMN provider TEXT;"
 
 /* The settings that a session was made with. */
 static const char version_6[] = "ALTER TABLE session ADD COLUMN settings TEXT;";
+/* Stored code: whose it is and how old, as its files have neither. */
+static const char version_7[] =
+    "CREATE TABLE code (name TEXT PRIMARY KEY, tenant TEXT NOT NULL, bytes INTEGER NOT NULL,"
+    " created_ms INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE INDEX code_by_age ON code (created_ms);";
 
 static const char *const migrations[] = {version_1, version_2, version_3, version_4,
-                                         version_5, version_6, NULL};
+                                         version_5, version_6, version_7, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
@@ -148,6 +153,8 @@ static const char *const texts[_STATEMENT_MAX] = {
         " FROM execution WHERE session = ? AND number = ?",
     [DROP_OUTPUTS] = "UPDATE execution SET out_data = NULL, err_data = NULL, event_data = NULL"
                      " WHERE session = ?",
+    [DROP_OUTPUT] = "UPDATE execution SET out_data = NULL, err_data = NULL, event_data = NULL"
+                    " WHERE session = ? AND number = ?",
     [PUT_CONTEXT] =
         "INSERT INTO context (" CONTEXT_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
         " ON CONFLICT (session, number) DO UPDATE SET language = excluded.language,"
@@ -182,6 +189,12 @@ static const char *const texts[_STATEMENT_MAX] = {
     [DROP_OUTPUT_ROW] = "DELETE FROM output WHERE id = ?",
     [PUT_SECRET] = "INSERT INTO secret (name, value) VALUES (?,?) ON CONFLICT (name) DO NOTHING",
     [GET_SECRET] = "SELECT value FROM secret WHERE name = ?",
+    [PUT_CODE] = "INSERT INTO code (name, tenant, bytes, created_ms) VALUES (?,?,?,?)"
+                 " ON CONFLICT (name) DO NOTHING",
+    [DUE_CODE] = "SELECT name, tenant, bytes, created_ms FROM code WHERE created_ms < ?"
+                 " ORDER BY created_ms LIMIT 100",
+    [SUM_CODE] = "SELECT '', tenant, sum(bytes), 0 FROM code GROUP BY tenant",
+    [DROP_CODE] = "DELETE FROM code WHERE name = ?",
     [PUT_FILE] = "INSERT INTO file (" FILE_COLUMNS ") VALUES (?,?,?,?,?,?,?)"
                  " ON CONFLICT (session, kind, name) DO UPDATE SET bytes = excluded.bytes,"
                  " time_ns = excluded.time_ns, type = excluded.type,"

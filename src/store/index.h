@@ -108,8 +108,24 @@ char *index_read_argv(struct index *index, const char *session, uint32_t number)
 ssize_t index_read_output(struct index *index, const char *session, uint32_t number, int stream,
                           uint64_t offset, void *data, size_t size);
 
-/* Of all executions of a session. */
+/* Of all executions of a session, or of one of them. */
 int index_drop_outputs(struct index *index, const char *session, struct error *err);
+int index_drop_output(struct index *index, const char *session, uint32_t number, struct error *err);
+
+/* A file of stored code (artifact.h). */
+struct index_code {
+    const char *name, *tenant;
+    uint64_t bytes, created_ms;
+};
+int index_put_code(struct index *index, const struct index_code *code, struct error *err);
+int index_drop_code(struct index *index, const char *name, struct error *err);
+/* At most 100 that were stored before `ms`, the oldest first. */
+int index_due_code(struct index *index, uint64_t ms,
+                   void (*each)(void *ctx, const struct index_code *code), void *ctx,
+                   struct error *err);
+/* One for each tenant, with the sum of its bytes. */
+int index_sum_code(struct index *index, void (*each)(void *ctx, const struct index_code *code),
+                   void *ctx, struct error *err);
 
 /* A context of a session: the name of an interpreter that keeps its variables. */
 struct index_context {

@@ -162,6 +162,15 @@ ssize_t index_read_output(struct index *index, const char *session, uint32_t num
     return length;
 }
 
+int index_drop_output(struct index *index, const char *session, uint32_t number, struct error *err)
+{
+    struct place place = index_place(index, DROP_OUTPUT);
+
+    index_put_text(&place, session);
+    index_put_number(&place, number);
+    return index_run(&place, err);
+}
+
 int index_drop_outputs(struct index *index, const char *session, struct error *err)
 {
     struct place place = index_place(index, DROP_OUTPUTS);

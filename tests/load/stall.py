@@ -76,7 +76,7 @@ class Attacker:
         try:
             connection.request(method, target, body, {
                 "Authorization": f"Bearer {self.key}", "Content-Type": "application/json",
-                "Accept": "application/json, text/event-stream"})
+                "Accept": "application/json" + (", text/event-stream" if target == "/mcp" else "")})
             reply = connection.getresponse()
             reply.read()
             status = reply.status
@@ -324,27 +324,16 @@ def standard_inputs(attacker):
 def edited_files(attacker):
     """sandbox_edit_file reads the whole file."""
     attacker.ask("POST", attacker.path("exec"), {"argv": ["sh", "-c", (
-        "head -c 60000000 /dev/zero | tr '\\0' x > /workspace/big")]})
+        "head -c 8000000 /dev/zero | tr '\\0' x > /workspace/big")]})
 
     def edit():
         attacker.again("POST", f"/v1/tools/sandbox_edit_file?session={attacker.session}", {
-            "path": "/workspace/big", "old": "y", "new": "z"})
+            "file_path": "/workspace/big", "old_string": "y", "new_string": "z"})
     together(8, edit)
 
 
-def read_files(attacker):
-    """sandbox_read_file and the like."""
-    attacker.ask("POST", attacker.path("exec"), {"argv": ["sh", "-c", (
-        "head -c 8000000 /dev/zero > /workspace/big")]})
-
-    def read():
-        attacker.again("POST", f"/v1/tools/sandbox_read_file?session={attacker.session}", {
-            "path": "/workspace/big"})
-    together(8, read)
-
-
 def written_files(attacker):
-    body = json.dumps({"path": "/workspace/written", "content": "x" * (5 * MIB - 10)}).encode()
+    body = json.dumps({"file_path": "/workspace/written", "content": "x" * (5 * MIB - 10)}).encode()
     together(8, lambda: attacker.again(
         "POST", f"/v1/tools/sandbox_write_file?session={attacker.session}", body))
 
@@ -397,7 +386,7 @@ ATTACKS = (
     json_of_middle_size, execute_of_values, code_of_five_megabytes, runs_of_five_megabytes, held_bodies,
     held_half_bodies, held_mcp_bodies, mcp_values, mcp_text, websocket_values, websocket_unfinished,
     deaf_to_results, deaf_to_events, deaf_to_output, deaf_to_the_bus, queued_cells, standard_inputs,
-    edited_files, read_files, written_files, held_uploads, produced_files, many_contexts, large_environments,
+    edited_files, written_files, held_uploads, produced_files, many_contexts, large_environments,
     long_command_lines,
 )
 
