@@ -79,7 +79,7 @@ def main():
         print(edit["hint"])
 
         run = daemon.tool(session, "sandbox_exec", command=["python3", "turnover.py"])
-        print(run["exit_code"], run["stdout"].strip(), [f["name"] for f in run["output_files"]])
+        print(run["exit_code"], run["stdout"].strip(), run["output_files"])
         print(daemon.call("GET", f"sessions/{session}/outputs/turnover.json"))
     finally:
         daemon.call("DELETE", f"sessions/{session}")

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/isolation.h"
 #include "base/tar.h"
+#include "model/json.h"
 #include "runtime/docker/docker_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -124,8 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = 0;
     check(take_lines(data, size, size ? size : 1) == take_lines(data, size, 7));
-    if (docker_json_check(text, size) == 0)
-        json = json_loadb(text, size, 0, NULL);
+    json = json_parse(text, size, 0, NULL);
     if (json)
         look_at(json);
     json_decref(json);

@@ -1,5 +1,6 @@
 /*
- * json_count.c - linked into bailey-engine-counted in front of jansson (ld --wrap): writes down
+ * json_count.c - linked into bailey-engine-counted in front of jansson and
+ * of model/json.h (ld --wrap): writes down
  * each JSON document that the program parses or writes, and who asked for it. For
  * tests/scenario/test_json_budget.py. A preloaded library would not do, as the daemon passes on
  * nothing but its settings to the broker.
@@ -19,10 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/json.h"
+#include "model/text.h"
+
 #define CALLERS 6
 
 extern const char __executable_start, etext; /* of the linker */
-static bool is_broker;
+static bool is_broker, is_inside;
 
 /* The launcher starts a broker from a copy of the program in memory; commands come from the disk.
  */
@@ -57,16 +61,33 @@ static void tell(const char *what, void **frame)
         abort();
 }
 
-/* The wrapper of a function: what --wrap calls instead of it. */
+/*
+ * The wrapper of a function: what --wrap calls instead of it. One that another of them calls is not
+ * another document.
+ */
 #define WRAP(type, name, what, parameters, arguments) \
     type __real_##name parameters;                    \
     type __wrap_##name parameters;                    \
     type __wrap_##name parameters                     \
     {                                                 \
-        tell(what, __builtin_frame_address(0));       \
-        return __real_##name arguments;               \
+        bool was_inside = is_inside;                  \
+        type result;                                  \
+                                                      \
+        if (!was_inside)                              \
+            tell(what, __builtin_frame_address(0));   \
+        is_inside = true;                             \
+        result = __real_##name arguments;             \
+        is_inside = was_inside;                       \
+        return result;                                \
     }
 
+WRAP(json_t *, json_parse, "parse",
+     (const char *text, size_t length, size_t flags, struct json_problem *problem),
+     (text, length, flags, problem))
+WRAP(json_t *, json_parse_within, "parse",
+     (const char *text, size_t length, size_t flags, size_t *left, struct json_problem *problem),
+     (text, length, flags, left, problem))
+WRAP(int, text_of_json, "write", (json_t * json, size_t flags, struct buf *to), (json, flags, to))
 WRAP(json_t *, json_loads, "parse", (const char *text, size_t flags, json_error_t *error),
      (text, flags, error))
 WRAP(json_t *, json_loadb, "parse",

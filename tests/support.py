@@ -108,7 +108,7 @@ def reachable_binary():
     global _reachable
     if _reachable is None:
         _reachable = base() / "bin" / "bailey"
-        _reachable.parent.mkdir(mode=0o755)
+        _reachable.parent.mkdir(mode=0o755, exist_ok=True)
         for program in (BAILEY, BAILEY.with_name("bailey-engine")):
             if program.exists():
                 shutil.copyfile(program, _reachable.with_name(program.name))

@@ -27,7 +27,7 @@ struct exec_stream {
     struct execution_await await; /* begun when all its output was sent */
     bool has_result, is_broken;
     struct result result;
-    struct buf line; /* a cell's events: the unfinished line from spec.offset[2] on */
+    size_t looked; /* bytes of a cell's unfinished line of events, from spec.offset[2] on */
 };
 
 bool exec_stream_id_parse(const char *text, uint64_t offset[BOX_STREAMS])
@@ -124,14 +124,37 @@ static bool tell_stream(struct exec_stream *exec_stream, int stream)
     return length > 0 && tell_piece(exec_stream, stream, data, (size_t)length) > 0;
 }
 
+/* The line of events that begins at the stream's offset. */
+static bool read_line(const struct exec_stream *exec_stream, char *line, size_t length)
+{
+    size_t have = 0;
+
+    while (have < length) {
+        ssize_t count =
+            execution_read(exec_stream->spec.execution, 3, exec_stream->spec.offset[2] + have,
+                           line + have, length - have);
+
+        if (count <= 0)
+            return false;
+        have += (size_t)count;
+    }
+    return true;
+}
+
 /* Sends a line of a cell's events; its newline is at `length`. */
 static void tell_line(struct exec_stream *exec_stream, size_t length)
 {
-    json_t *json = cell_event_parse(exec_stream->line.data, length);
     CLEANUP(freep) char *type = NULL;
+    CLEANUP(freep) char *line = malloc(length + 1);
+    json_t *json;
 
+    if (!line || !read_line(exec_stream, line, length)) {
+        exec_stream->is_broken = true;
+        return;
+    }
+    json = cell_event_parse(line, length);
     exec_stream->spec.offset[2] += length + 1;
-    buf_consume(&exec_stream->line, length + 1);
+    exec_stream->looked = 0;
     if (!json)
         return; /* not a valid event of a kernel */
     type = strdup(json_string_value(json_object_get(json, "type")));
@@ -139,29 +162,32 @@ static void tell_line(struct exec_stream *exec_stream, size_t length)
     event(exec_stream, type ? type : "display", json);
 }
 
-/* Sends at most one event of a cell. True: one was sent. */
+/*
+ * Sends at most one event of a cell. True: one was sent. A line without its end stays on disk: a
+ * guest may write megabytes of it, and there may be many readers.
+ */
 static bool tell_values(struct exec_stream *exec_stream)
 {
     CLEANUP(freep) char *data = malloc(PIECE);
-    struct buf *line = &exec_stream->line;
-    const char *end = line->length ? memchr(line->data, '\n', line->length) : NULL;
+    const char *end = NULL;
 
     while (data && !end) {
-        size_t looked = line->length;
-        ssize_t length = execution_read(exec_stream->spec.execution, 3,
-                                        exec_stream->spec.offset[2] + looked, data, PIECE);
+        ssize_t length =
+            execution_read(exec_stream->spec.execution, 3,
+                           exec_stream->spec.offset[2] + exec_stream->looked, data, PIECE);
 
         if (length == 0)
             return false;
-        if (length < 0 || buf_append(line, data, (size_t)length) < 0)
+        if (length < 0)
             break;
-        end = memchr(line->data + looked, '\n', line->length - looked);
+        end = memchr(data, '\n', (size_t)length);
+        exec_stream->looked += end ? (size_t)(end - data) : (size_t)length;
     }
     if (!end) {
         exec_stream->is_broken = true;
         return false;
     }
-    tell_line(exec_stream, (size_t)(end - line->data));
+    tell_line(exec_stream, exec_stream->looked);
     return true;
 }
 
@@ -284,8 +310,7 @@ struct exec_stream *exec_stream_new(const struct exec_stream_spec *spec,
 
     if (!exec_stream)
         return NULL;
-    *exec_stream = (struct exec_stream){
-        .spec = *spec, .events = events, .ctx = ctx, .line = BUF_INIT(LIMIT_CELL_EVENTS)};
+    *exec_stream = (struct exec_stream){.spec = *spec, .events = events, .ctx = ctx};
     exec_stream->watcher = execution_watch(spec->execution, true, &watch, exec_stream);
     if (!exec_stream->watcher) {
         free(exec_stream);
@@ -303,6 +328,5 @@ void exec_stream_free(struct exec_stream *exec_stream, bool ends_it)
     execution_unwatch(exec_stream->watcher, ends_it);
     if (exec_stream->has_result)
         result_free(&exec_stream->result);
-    buf_free(&exec_stream->line);
     free(exec_stream);
 }

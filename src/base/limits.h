@@ -20,6 +20,10 @@
 #define LIMIT_PATH_BYTES 4095
 #define LIMIT_COPY_FILES 1000 /* --file, and files below a folder given to it */
 
+/* any JSON from outside: of a guest, a client or Docker */
+#define LIMIT_JSON_DEPTH 64             /* brackets within brackets */
+#define LIMIT_JSON_STRUCTURE (16 * MIB) /* memory of its values, besides their text */
+
 /* what a caller may ask for */
 #define LIMIT_TIMEOUT_MS (24ULL * 3600 * 1000)
 #define LIMIT_MEMORY_MIN (16 * MIB)
@@ -55,15 +59,17 @@
 #define LIMIT_SPOOL_BYTES (64 * MIB)     /* of one stream kept on disk: the newest */
 #define LIMIT_SPOOL_HEAD (1 * MIB)       /* and of its beginning, for the result */
 #define LIMIT_EARLY_OUTPUT (64 * KIB)    /* of a stream in memory and in its row; then a file */
-#define LIMIT_REQUEST_JSON (32 * MIB)    /* a JSON body: content of 5 MB, every byte as \u00XX */
+#define LIMIT_REQUEST_JSON (16 * MIB)    /* a JSON body: content of 5 MB as \uXXXX is up to 15 */
 #define LIMIT_CONTENT_BYTES (5 * MIB)    /* sandbox_write_file */
-#define LIMIT_EDIT_BYTES (64 * MIB)      /* a file that sandbox_edit_file changes */
+#define LIMIT_EDIT_BYTES (8 * MIB)       /* a file that sandbox_edit_file changes */
 #define LIMIT_TOOL_OUTPUTS 20            /* files fetched after each sandbox_exec */
 #define LIMIT_NAME 64                    /* bytes of a session's name, a dataset's name */
 #define LIMIT_DATASETS 256               /* of one session */
 #define LIMIT_EVENTS 4096                /* of the bus that can be asked for again */
 #define LIMIT_EVENTS_BYTES (16 * MIB)    /* and as text: with long command lines they are fewer */
 #define LIMIT_ENDED_SESSIONS 1000        /* that are remembered with why they ended */
+#define LIMIT_HELD_TENANT (24 * MIB)     /* bodies, replies and events that wait, of one tenant */
+#define LIMIT_HELD (256 * MIB)           /* and of all of them */
 #define LIMIT_CLIENTS 4096               /* connections at once, of each address */
 #define LIMIT_KEYLESS 512                /* of those, that one client address has without a key */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
@@ -109,7 +115,7 @@
 #define LIMIT_DEAD_GROUPS 256                     /* control groups whose removal may wait */
 #define LIMIT_MOVED_DATASETS 64                   /* into the folder of a prewarmed box */
 #define LIMIT_CONTEXTS 32                         /* of one session */
-#define LIMIT_CELL_EVENTS (64 * MIB)              /* bytes of one cell's events that are kept */
+#define LIMIT_CELL_EVENTS (8 * MIB)               /* bytes of one cell's events that are kept */
 #define LIMIT_CELL_RESULTS 1000                   /* events in one result */
 #define LIMIT_LAYER_FILES 500000                  /* of one layer */
 #define LIMIT_LAYER_BYTES (16 * GIB)
@@ -148,6 +154,7 @@
 #define LIMIT_EGRESS_DROP (64 * KIB) /* bytes that a caller sends beyond what is allowed */
 
 /* one HTTP request */
+#define LIMIT_SETTINGS 256               /* sets of callers' settings that nobody uses now */
 #define LIMIT_HTTP_HEADERS (64 * KIB)    /* its line and headers */
 #define LIMIT_HTTP_TARGET (8 * KIB)      /* path and query */
 #define LIMIT_HTTP_SEGMENTS 64           /* of the path */
@@ -164,11 +171,10 @@
 #define LIMIT_REPLY_JSON (64 * MIB)      /* a reply of the daemon that a client reads whole */
 
 /* MCP */
-#define LIMIT_MCP_LINE (40 * MIB)           /* one message: a JSON body and its frame */
+#define LIMIT_MCP_LINE (17 * MIB)           /* one message: a JSON body and its frame */
 #define LIMIT_MCP_ANSWER (64 * MIB)         /* one that we send */
-#define LIMIT_MCP_DEPTH 64                  /* brackets within brackets */
 #define LIMIT_MCP_CALLS 128                 /* of one connection at once */
-#define LIMIT_MCP_RESOURCE (8 * MIB)        /* a file that is read as a resource */
+#define LIMIT_MCP_RESOURCE (4 * MIB)        /* a file that is read as a resource */
 #define LIMIT_MCP_PICTURES 4                /* of one result */
 #define LIMIT_MCP_PICTURE_TEXT (700 * 1000) /* all of them as base64: clients refuse 1 MB */
 #define LIMIT_MCP_VALUES (200 * 1000)       /* of a cell in structuredContent, pictures apart */
@@ -176,18 +182,16 @@
 #define LIMIT_MCP_KEY_SESSIONS 256 /* of one key; then the one that was idle longest is removed */
 #define LIMIT_MCP_STREAMS 64       /* answers of one that are kept to be asked for again */
 #define LIMIT_MCP_REPLAY (8 * MIB) /* and their bytes */
-#define LIMIT_MCP_REPLAY_ALL (256 * MIB) /* and those of all of them */
-#define LIMIT_MCP_BACKLOG (64 * KIB)     /* unread by a client: progress is left out then */
-#define MCP_PROGRESS_FIRST_MS 1000       /* what takes longer says so by then */
-#define MCP_PROGRESS_MS 5000             /* and again after these */
-#define MCP_STREAM_MS 1000               /* a call that is not answered by then becomes a stream */
-#define MCP_BEAT_MS 15000                /* between signs of life on a stream */
-#define MCP_IDLE_MS 3600000              /* a conversation without a message */
+#define LIMIT_MCP_REPLAY_ALL (32 * MIB) /* and those of all of them */
+#define LIMIT_MCP_BACKLOG (64 * KIB)    /* unread by a client: progress is left out then */
+#define MCP_PROGRESS_FIRST_MS 1000      /* what takes longer says so by then */
+#define MCP_PROGRESS_MS 5000            /* and again after these */
+#define MCP_STREAM_MS 1000              /* a call that is not answered by then becomes a stream */
+#define MCP_BEAT_MS 15000               /* between signs of life on a stream */
+#define MCP_IDLE_MS 3600000             /* a conversation without a message */
 
 /* Docker */
 #define LIMIT_DOCKER_REPLY (4 * MIB)        /* a reply, or a line of one that goes on */
-#define LIMIT_DOCKER_DEPTH 64               /* brackets within brackets of it */
-#define LIMIT_DOCKER_VALUES (256 * KIB)     /* in it; "{}," is three bytes there and 300 here */
 #define LIMIT_DOCKER_VOLUME (256 * MIB)     /* the warden and its drivers */
 #define LIMIT_DOCKER_LAYERS 128             /* of an image that is pulled, as Docker has it */
 #define LIMIT_DOCKER_LAYER LIMIT_MEMORY_MAX /* the bytes that one says it has */

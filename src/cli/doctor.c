@@ -253,6 +253,7 @@ static int run_doctor(const struct invocation *invocation)
         signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
 
+    doctor.blocks_imports = config.block_imports;
     outer_find(&doctor.outer);
     provider_find(config.type, &doctor.provider, &doctor.type_err);
     doctor_ask_providers(&doctor, &config, request.config_file, invocation->env);

@@ -45,6 +45,7 @@ struct doctor {
     struct error probe_err; /* .code set: the probes themselves could not be run */
     struct result box;      /* of a real run: its layers are what counts */
     enum isolation wanted;  /* SANDBOX_ISOLATION */
+    bool blocks_imports;    /* SANDBOX_BLOCK_DANGEROUS_IMPORTS */
     struct doctor_interpreter interpreters[DOCTOR_LANGUAGES_MAX];
     size_t interpreter_count;
     struct doctor_template templates[DOCTOR_TEMPLATES_MAX];

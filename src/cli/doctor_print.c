@@ -8,6 +8,10 @@
 #include "runtime/provider.h"
 
 #define REASON_MAX 384
+/* The only place where this is said: a run would repeat it too often. */
+#define IMPORT_NOTICE                                                                      \
+    "imports are not checked before a run (SANDBOX_BLOCK_DANGEROUS_IMPORTS=true does it; " \
+    "the layers above hold either way)"
 
 /* The probe of a layer; NULL when there is none. */
 static const struct probe_row *probe_of(const struct doctor *doctor, int layer)
@@ -134,6 +138,8 @@ json_t *doctor_json(const struct doctor *doctor)
         "cgroup", doctor->host.cgroup, "layers", layers_json(doctor), "interpreters",
         interpreters_json(doctor), "templates", templates_json(doctor), "box", box_json(doctor));
 
+    if (json && !doctor->blocks_imports)
+        json_object_set_new(json, "notice", json_string(IMPORT_NOTICE));
     if (json)
         doctor_providers_json(doctor, json);
     return json;
@@ -266,6 +272,8 @@ int doctor_text(const struct doctor *doctor, bool is_utf8, struct buf *to)
         failed |= buf_append_text(to, "  none is built; 'bailey template build data' builds one "
                                       "with Polars, NumPy and scikit-learn\n");
     failed |= doctor_providers_text(doctor, is_utf8, to);
+    if (!doctor->blocks_imports)
+        failed |= buf_append_text(to, "\n" IMPORT_NOTICE "\n");
     failed |= buf_append_text(to, "\n");
     failed |= verdict(doctor, to);
     return failed < 0 ? failed : 0;

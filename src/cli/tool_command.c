@@ -77,6 +77,16 @@ static int list_tools(bool is_json)
     return is_json ? print_json(json_pack("{s:o}", "tools", tools)) : print_text(&text);
 }
 
+/* run_python_code always replies with a text, whatever is wrong; its caller may be a model. */
+static int fail(const struct tool_row *tool, const struct error *err)
+{
+    CLEANUP(buf_free) struct buf reply = BUF_INIT(TOOL_REPLY_MAX);
+
+    if (tool->id != TOOL_RUN_PYTHON_CODE || run_python_code_failed(err, &reply) < 0)
+        return message_bad_input(err);
+    return print_guest_text(&reply);
+}
+
 static int run_tool(const struct invocation *invocation)
 {
     CLEANUP(buf_free) struct buf input = BUF_INIT(TOOL_INPUT_MAX);
@@ -94,13 +104,14 @@ static int run_tool(const struct invocation *invocation)
         return list_tools(option_given(&invocation->parsed, "json", NULL));
     if (!tool)
         return unknown_tool(invocation->parsed.operands[0]);
-    if (options_take(&invocation->parsed, &request, &err) < 0 ||
-        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
+    if (options_take(&invocation->parsed, &request, &err) < 0)
+        return message_bad_input(&err);
+    if (request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 ||
         paths_choose(&paths, &config, invocation->env, NULL, NULL, &err) < 0 ||
         (config_can(&config, PROVIDER_HOSTED) && engine_program(engine, &err) < 0) ||
         read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
-        return message_bad_input(&err);
+        return fail(tool, &err);
 
     if (tool_call(tool, buf_text(&input), input.length,
                   &(struct tool_context){.config = &config,

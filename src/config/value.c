@@ -308,6 +308,8 @@ static int parse_type(const struct rule *rule, const char *text, struct parsed *
 static const char *const fallback_words[] = {"none", "local", NULL};
 static const char *const store_words[] = {
     [STORE_ON_ERROR] = "on_error", [STORE_ALWAYS] = "always", [STORE_NEVER] = "never", NULL};
+static const char *const per_words[] = {"container", "execution", NULL};
+static const char *const item_shape_words[] = {"flat", "nested", NULL};
 static const char *const format_words[] = {"text", "json", NULL};
 static const char *const log_words[] = {[LOG_ERROR] = "error",
                                         [LOG_WARNING] = "warning",
@@ -486,6 +488,9 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_PROVIDER_EXECUTION_TIMEOUT] = {SPAN},
     [KEY_PROVIDER_MAX_OUTPUT] = {SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX,
                                  INTO(FIELD_U64, execute_output_bytes)},
+    [KEY_PROVIDER_PER] = {WORD(per_words)},
+    [KEY_PROVIDER_ITEM_SHAPE] = {WORD(item_shape_words)},
+    [KEY_PROVIDER_ENABLED] = {TRUTH, INTO(FIELD_BOOL, code_interpreter)},
 };
 
 const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text)
@@ -556,6 +561,56 @@ static void store(struct config *config, const struct rule *rule, struct parsed 
         *(const char **)field = text;
         break;
     }
+}
+
+static bool lists_are_same(char *const *a, char *const *b)
+{
+    size_t count = strv_length(a);
+
+    if (strv_length(b) != count)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!str_equal(a[i], b[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Keys without a field: compared by what their texts mean. */
+static bool texts_are_same(const struct rule *rule, const char *a, const char *b)
+{
+    struct parsed first = {0}, second = {0};
+    bool is_same = str_equal(a, b);
+
+    if (!is_same && a && b && rule->type == FIELD_NONE && rule->parse(rule, a, &first) == 0 &&
+        rule->parse(rule, b, &second) == 0)
+        is_same = first.number == second.number && rule->maximum > 0;
+    strv_free(first.list);
+    strv_free(second.list);
+    return is_same;
+}
+
+bool config_is_same(const struct config *a, const struct config *b, enum config_key key)
+{
+    const struct rule *rule = &rules[key];
+    const char *first = (const char *)a + rule->offset, *second = (const char *)b + rule->offset;
+
+    switch (rule->type) {
+    case FIELD_U64:
+        return memcmp(first, second, sizeof(uint64_t)) == 0;
+    case FIELD_U32:
+        return memcmp(first, second, sizeof(uint32_t)) == 0;
+    case FIELD_INT:
+        return memcmp(first, second, sizeof(int)) == 0;
+    case FIELD_BOOL:
+        return *(const bool *)first == *(const bool *)second;
+    case FIELD_LIST:
+        return lists_are_same(*(char *const *const *)first, *(char *const *const *)second);
+    case FIELD_TEXT:
+    case FIELD_NONE:
+        break;
+    }
+    return texts_are_same(rule, a->values[key].text, b->values[key].text);
 }
 
 int value_apply(struct config *config, enum config_key key, const char *text,

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/held.h"
 #include "base/str.h"
 #include "http/http_private.h"
 
@@ -155,10 +156,23 @@ static bool is_answered_early(const struct http_request *request)
              (waits_for_continue(request) || request->body_length > (int64_t)PATIENT_BODY)));
 }
 
+/* Whether the body that is announced could be held now; nothing is reserved for it. */
+static int check_held(const struct http_request *request)
+{
+    if (request->body_kind != HTTP_WHOLE_BODY || request->body_length <= 0)
+        return 0;
+    return held_check(request->server->spec.held, request->tenant, request->server->is_local,
+                      (size_t)request->body_length);
+}
+
 static void begin_body(struct http_request *request)
 {
+    int r = 0;
+
     if (request->body_length > 0 && is_too_long(request, (uint64_t)request->body_length)) {
         refuse_long(request);
+    } else if ((r = check_held(request)) < 0) {
+        http_request_refuse_held(request, r);
     } else if (request->body_kind == HTTP_STREAM_BODY) {
         request->was_handled = true;
         handle(request);
@@ -201,6 +215,13 @@ static size_t hand_on(struct http_request *request, const char *data, size_t len
     return request->was_answered ? length : done;
 }
 
+static int keep(struct http_request *request, const char *data, size_t length)
+{
+    int r = http_request_take(request, &request->held_body, length);
+
+    return r < 0 ? r : buf_append(&request->body, data, length);
+}
+
 enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length)
 {
     size_t taken = *length;
@@ -215,13 +236,16 @@ enum MHD_Result http_request_data(struct http_request *request, const char *data
     if (is_too_long(request, request->body_received + taken))
         r = -EFBIG;
     else if (request->body_kind == HTTP_WHOLE_BODY)
-        r = buf_append(&request->body, data, taken);
+        r = keep(request, data, taken);
     else if (request->body_kind == HTTP_STREAM_BODY)
         taken = hand_on(request, data, taken);
     if (r < 0) {
         buf_free(&request->body);
+        http_request_give(request, &request->held_body);
         if (r == -EFBIG)
             refuse_long(request);
+        else if (r == -EDQUOT || r == -ENOBUFS)
+            http_request_refuse_held(request, r);
         else
             http_request_refuse(request, 503, "out of memory");
     }

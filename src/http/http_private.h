@@ -109,6 +109,7 @@ struct http_request {
     uint64_t body_received;  /* bytes that were taken */
     uint64_t body_dropped;   /* bytes received after the reply */
     uint64_t early_reply_ms; /* it was answered in the middle of its body (early_reply.c); 0: no */
+    size_t held_body, held_reply, held_own; /* counted in spec.held; own: by http_hold() */
     const struct http_body_events *taker;
     void *taker_ctx;
 
@@ -149,6 +150,13 @@ void http_request_pause(struct http_request *request);
 void http_request_wake(struct http_request *request);
 void http_request_sent(struct http_request *request, uint64_t bytes); /* so many more */
 
+/*
+ * `bytes` more of *part (held_body, held_reply, held_own), or all of it back. take(): 0, or the
+ * number of held.h.
+ */
+int http_request_take(struct http_request *request, size_t *part, size_t bytes);
+void http_request_give(struct http_request *request, size_t *part);
+
 /* body.c: libmicrohttpd's three calls */
 enum MHD_Result http_request_begin(struct http_request *request, const char *method);
 enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length);
@@ -177,7 +185,8 @@ void http_timeouts_idle_round(struct http_server *server); /* a round in which n
 void http_request_answer(struct http_request *request, unsigned status, const char *type,
                          const char *const *headers, struct MHD_Response *response);
 void http_request_refuse(struct http_request *request, unsigned status, const char *why);
-enum MHD_Result http_request_queue(struct http_request *request); /* its response is there */
+void http_request_refuse_held(struct http_request *request, int num); /* of held.h */
+enum MHD_Result http_request_queue(struct http_request *request);     /* its response is there */
 
 /* early_reply.c: sends the response with its body, and ends the connection's sending */
 void http_request_reply_early(struct http_request *request, const void *data, size_t length);

@@ -1,4 +1,6 @@
 /* reply.c - a request's reply: whole, or made while it is sent. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -15,6 +17,9 @@
  * them had.
  */
 #define CHUNKED_BLOCK (4 * KIB)
+
+/* A reply that does not count as held: an error has to be sayable. */
+#define SHORT_REPLY (64 * KIB)
 
 static void add_header(struct MHD_Response *response, const char *header)
 {
@@ -54,10 +59,51 @@ void http_request_answer(struct http_request *request, unsigned status, const ch
         http_request_wake(request);
 }
 
+/*
+ * Counts a reply of so many bytes until it is sent; short ones always are. False: too much waits to
+ * be read, and that was answered instead.
+ */
+static bool may_hold(struct http_request *request, size_t length)
+{
+    int r;
+
+    http_request_give(request, &request->held_body); /* what it asked for is done */
+    if (length <= SHORT_REPLY)
+        return true;
+    r = http_request_take(request, &request->held_reply, length);
+    if (r < 0)
+        http_request_refuse_held(request, r);
+    return r == 0;
+}
+
+void http_reply_text(struct http_request *request, unsigned status, const char *type,
+                     const char *const *headers, struct buf *text)
+{
+    size_t length = text->length;
+    struct MHD_Response *response;
+    char *data;
+
+    if (length <= SHORT_REPLY || request->is_early_reply) {
+        http_reply(request, status, type, headers, buf_text(text), length);
+        return;
+    }
+    if (request->was_answered || request->is_gone || !may_hold(request, length))
+        return;
+    data = realloc(text->data, length); /* it grew by doubling */
+    data = data ? data : text->data;
+    text->data = NULL;
+    buf_free(text);
+    http_request_sent(request, length);
+    response = MHD_create_response_from_buffer(length, data, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(data);
+    http_request_answer(request, status, type, headers, response);
+}
+
 void http_reply(struct http_request *request, unsigned status, const char *type,
                 const char *const *headers, const void *data, size_t length)
 {
-    if (request->was_answered || request->is_gone)
+    if (request->was_answered || request->is_gone || !may_hold(request, length))
         return;
     http_request_sent(request, length);
     http_request_answer(request, status, type, headers,
@@ -75,6 +121,19 @@ void http_request_refuse(struct http_request *request, unsigned status, const ch
         spec->refuse(request, status, why, spec->ctx);
     else
         http_reply(request, status, "text/plain", NULL, why, strlen(why));
+}
+
+void http_request_refuse_held(struct http_request *request, int num)
+{
+    if (num == -EDQUOT)
+        http_request_refuse(request, 429,
+                            "requests that are not answered yet and replies that are not read yet "
+                            "take too much memory of this tenant's share; finish some of them "
+                            "first");
+    else
+        http_request_refuse(request, 503,
+                            "requests that are not answered yet and replies that are not read yet "
+                            "take too much memory of the server; try again later");
 }
 
 static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/held.h"
 #include "base/id.h"
 #include "base/list.h"
 #include "base/str.h"
@@ -45,9 +46,37 @@ void http_request_free(struct http_request *request)
     request->link->since_ms = clock_now_ms();
     if (request->response)
         MHD_destroy_response(request->response);
+    http_request_give(request, &request->held_body);
+    http_request_give(request, &request->held_reply);
+    http_request_give(request, &request->held_own);
     target_free(&request->target);
     buf_free(&request->body);
     free(request);
+}
+
+int http_request_take(struct http_request *request, size_t *part, size_t bytes)
+{
+    int r =
+        held_take(request->server->spec.held, request->tenant, request->server->is_local, bytes);
+
+    if (r == 0)
+        *part += bytes;
+    return r;
+}
+
+void http_request_give(struct http_request *request, size_t *part)
+{
+    held_give(request->server->spec.held, request->tenant, *part);
+    *part = 0;
+}
+
+int http_hold(struct http_request *request, size_t bytes)
+{
+    if (bytes > request->held_own)
+        return http_request_take(request, &request->held_own, bytes - request->held_own);
+    held_give(request->server->spec.held, request->tenant, request->held_own - bytes);
+    request->held_own = bytes;
+    return 0;
 }
 
 bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx)
@@ -146,10 +175,16 @@ const struct trace *http_trace(const struct http_request *request)
     return &request->trace;
 }
 
+/* Said with the head, and again with the body: what is held meanwhile stays that tenant's. */
 void http_set_who(struct http_request *request, const char *tenant, const char *key)
 {
+    size_t body = request->held_body;
+
+    http_request_give(request, &request->held_body);
     str_copy(request->tenant, sizeof(request->tenant), tenant);
     str_copy(request->key, sizeof(request->key), key);
+    if (body > 0)
+        http_request_take(request, &request->held_body, body);
 }
 
 const char *http_tenant(const struct http_request *request)
@@ -254,6 +289,11 @@ const void *http_body(const struct http_request *request, size_t *ret_length)
 {
     *ret_length = request->body.length;
     return buf_text(&request->body);
+}
+
+void http_body_drop(struct http_request *request)
+{
+    buf_free(&request->body);
 }
 
 int64_t http_body_length(const struct http_request *request)

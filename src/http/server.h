@@ -19,8 +19,10 @@
 #include "base/error.h"
 #include "base/reactor.h"
 
+struct held;
 struct http_server;
 struct http_request;
+struct buf;
 struct route_table;
 struct trace;
 
@@ -76,6 +78,7 @@ struct http_server_spec {
     size_t route_count;
     void *ctx; /* of the handlers */
     unsigned client_max;
+    struct held *held; /* what requests and replies may take together (held.h); NULL: anything */
     /*
      * Over TCP: connections of one address on which no request was http_set_admitted() yet; one
      * more closes the oldest. 0: no bound.
@@ -89,7 +92,8 @@ struct http_server_spec {
     const struct route_table *(*table)(const struct http_request *request, void *ctx);
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
-    /* A request that no handler sees: 400, 403, 413, 414, 431, 503. NULL: `why` as plain text. */
+    /* A request that no handler sees: 400, 403, 413, 414, 431; and 429 or 503 where too much is
+     * held already. NULL: `why` as plain text. */
     void (*refuse)(struct http_request *request, unsigned status, const char *why, void *ctx);
     /* A handler, no_route() or admit() has returned; what it started may go on. May be NULL. */
     void (*handled)(void *ctx);
@@ -140,6 +144,13 @@ const char *http_header(const struct http_request *request, const char *name); /
 bool http_header_differs(const struct http_request *request, const char *name);
 const void *http_body(const struct http_request *request, size_t *ret_length); /* WHOLE_BODY */
 int64_t http_body_length(const struct http_request *request); /* Content-Length; -1: unknown */
+/* The body was read: its memory is free, and http_body() is empty. It counts until the reply. */
+void http_body_drop(struct http_request *request);
+/*
+ * How many bytes the handler holds for this request besides its body, in place of what it said
+ * before: 0, or -EDQUOT and -ENOBUFS of held.h, and nothing changes. Given back at its end.
+ */
+int http_hold(struct http_request *request, size_t bytes);
 
 /*
  * Who is told that the client left before there was a reply; set it before handle() returns. After
@@ -174,6 +185,10 @@ void http_body_resume(struct http_request *request);
 /* A whole reply; the bytes are copied. Headers: NULL-terminated "Name: value", may be NULL. */
 void http_reply(struct http_request *request, unsigned status, const char *type,
                 const char *const *headers, const void *data, size_t length);
+
+/* The same with the memory of `text`, which is empty then: nothing is copied. */
+void http_reply_text(struct http_request *request, unsigned status, const char *type,
+                     const char *const *headers, struct buf *text);
 
 /*
  * A reply that is made while it is sent. more() fills at most `size` bytes and returns how many;

@@ -31,6 +31,7 @@
 #define WRITE_BLOCK (64 * KIB)
 /* Bytes read and not processed: a block, or what libmicrohttpd had read after the request. */
 #define IN_MAX (512 * KIB)
+#define SHORT (64 * KIB) /* held bytes that do not count */
 
 struct websocket {
     struct http_server *server;
@@ -45,6 +46,7 @@ struct websocket {
     short watched;
     struct reactor_timer *timer; /* until the next ping, or the patience after a close frame */
     struct buf in, out;          /* read and not taken; given and not written */
+    size_t own;                  /* bytes that its owner holds: websocket_owns() */
 
     unsigned depth;  /* inside pump() */
     bool was_alive;  /* bytes moved since the last ping */
@@ -100,6 +102,24 @@ static void end(struct websocket *socket)
         websocket_free(socket);
 }
 
+/*
+ * Counts what is held for it. A client that is sent, or sends, more than its tenant's share is
+ * closed with 1013 (try again later), and what it has not read is lost.
+ */
+static void count_held(struct websocket *socket)
+{
+    size_t bytes = socket->own + ws_frames_held(socket->frames);
+
+    if (socket->is_over)
+        return;
+    if (ws_frames_has_closed(socket->frames) || bytes <= SHORT)
+        http_hold(socket->request, 0);
+    else if (http_hold(socket->request, bytes) < 0)
+        ws_frames_fail(
+            socket->frames, 1013,
+            "messages that are not read yet take too much memory of this tenant's share");
+}
+
 /* ---- bytes -------------------------------------------------------------------------------------
  */
 
@@ -133,6 +153,7 @@ static void write_out(struct websocket *socket)
         buf_consume(&socket->out, (size_t)count);
         if (socket->out.length == 0)
             buf_free(&socket->out); /* one that is idle has nothing */
+        count_held(socket);
     }
 }
 
@@ -178,6 +199,7 @@ static void take_in(struct websocket *socket)
         buf_consume(&socket->in, (size_t)count);
     if (socket->in.length == 0)
         buf_free(&socket->in);
+    count_held(socket);
 }
 
 /* ---- the loop ----------------------------------------------------------------------------------
@@ -445,8 +467,20 @@ int websocket_send(struct websocket *socket, bool is_text, const void *data, siz
         return -EAGAIN;
     r = ws_frames_send(socket->frames, is_text, data, length);
     if (r == 0)
+        count_held(socket);
+    if (r == 0)
         push(socket);
     return r;
+}
+
+void websocket_owns(struct websocket *socket, size_t bytes)
+{
+    if (socket->is_over || socket->own == bytes)
+        return;
+    socket->own = bytes;
+    count_held(socket);
+    if (ws_frames_has_closed(socket->frames))
+        push(socket);
 }
 
 void websocket_hold(struct websocket *socket, bool is_held)

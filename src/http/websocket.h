@@ -47,6 +47,8 @@ int http_upgrade(struct http_request *request, const struct websocket_spec *spec
 /* 0, -EAGAIN, -EPIPE: it was closed, -ENOMEM. Calls nothing back. */
 int websocket_send(struct websocket *socket, bool is_text, const void *data, size_t length);
 bool websocket_has_room(struct websocket *socket); /* false: as after -EAGAIN */
+/* How many bytes its owner holds for it besides: they count as the socket's own do (held.h). */
+void websocket_owns(struct websocket *socket, size_t bytes);
 /*
  * While it is held no more is read: an owner that cannot take messages slows the client. A few that
  * were read already (4 KiB of frames) still come.

@@ -104,7 +104,7 @@ static void drop_outgoing(struct ws_frames *frames)
 }
 
 /* Further input is not processed. */
-static void fail(struct ws_frames *frames, unsigned status, const char *reason)
+void ws_frames_fail(struct ws_frames *frames, unsigned status, const char *reason)
 {
     drop_outgoing(frames);
     buf_free(&frames->message);
@@ -123,7 +123,7 @@ static void on_frame(struct wslay_event_context *wslay,
     frames->is_control = wslay_is_ctrl_frame(frame->opcode);
     if (!frames->is_control && !frames->has_closed &&
         frame->payload_length > frames->message.maximum - frames->message.length)
-        fail(frames, WSLAY_CODE_MESSAGE_TOO_BIG, "the message is too long");
+        ws_frames_fail(frames, WSLAY_CODE_MESSAGE_TOO_BIG, "the message is too long");
 }
 
 static void on_piece(struct wslay_event_context *wslay,
@@ -135,7 +135,7 @@ static void on_piece(struct wslay_event_context *wslay,
     if (frames->is_control || frames->has_closed || piece->data_length == 0)
         return;
     if (buf_append(&frames->message, piece->data, piece->data_length) < 0)
-        fail(frames, WSLAY_CODE_INTERNAL_SERVER_ERROR, "out of memory");
+        ws_frames_fail(frames, WSLAY_CODE_INTERNAL_SERVER_ERROR, "out of memory");
 }
 
 static void on_message(struct wslay_event_context *wslay,
@@ -262,6 +262,11 @@ void ws_frames_close(struct ws_frames *frames, unsigned status, const char *reas
 
 /* ---- what is there to know ---------------------------------------------------------------------
  */
+
+size_t ws_frames_held(const struct ws_frames *frames)
+{
+    return frames->message.length + ws_frames_waiting(frames);
+}
 
 size_t ws_frames_waiting(const struct ws_frames *frames)
 {

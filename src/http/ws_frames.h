@@ -46,6 +46,10 @@ void ws_frames_ping(struct ws_frames *frames);
 /* The close frame, after what waits; of the reason (may be NULL) as much as fits. */
 void ws_frames_close(struct ws_frames *frames, unsigned status, const char *reason);
 
+/* As what the client did wrong is answered: what waits is dropped, and nothing more is read. */
+void ws_frames_fail(struct ws_frames *frames, unsigned status, const char *reason);
+
+size_t ws_frames_held(const struct ws_frames *frames); /* bytes of messages, of both directions */
 size_t ws_frames_waiting(const struct ws_frames *frames);  /* bytes of messages to be given */
 bool ws_frames_wants_give(const struct ws_frames *frames); /* ws_frames_give() has something */
 bool ws_frames_is_full(const struct ws_frames *frames);    /* of answers to pings that wait */

@@ -41,14 +41,15 @@ void result_init(struct result *result, const struct limits *limits)
         .limits = *limits,
         .out.kept = BUF_INIT(limits->output_bytes),
         .err.kept = BUF_INIT(limits->output_bytes),
+        .err.keeps_end = true,
         .note = BUF_INIT(RESULT_NOTE_MAX),
     };
 }
 
 void result_free(struct result *result)
 {
-    buf_free(&result->out.kept);
-    buf_free(&result->err.kept);
+    capture_free(&result->out);
+    capture_free(&result->err);
     buf_free(&result->note);
     strv_freep(&result->blocked_imports);
     strv_freep(&result->words);
@@ -62,19 +63,91 @@ void result_free(struct result *result)
     *result = (struct result){0};
 }
 
+void capture_free(struct capture *capture)
+{
+    buf_free(&capture->kept);
+    buf_free(&capture->tail);
+}
+
+/* Appends to the end of a stream that was cut; half of the limit counts, twice that is held. */
+static void add_end(struct capture *capture, const char *data, size_t length)
+{
+    struct buf *tail = &capture->tail;
+    size_t most = capture->end_bytes;
+
+    if (length > most) {
+        data += length - most;
+        length = most;
+    }
+    if (tail->length + length > 2 * most)
+        buf_consume(tail, tail->length - MIN(tail->length, most));
+    tail->maximum = 2 * most;
+    if (buf_append(tail, data, length) < 0)
+        buf_free(tail); /* an end with a gap would not be the end */
+}
+
+/* The limit is reached: what is kept becomes the beginning and the first bytes of the end. */
+static void split(struct capture *capture, uint64_t limit)
+{
+    size_t head = (size_t)MIN(capture->kept.length, limit / 2);
+
+    capture->end_bytes = (size_t)(limit - limit / 2);
+    add_end(capture, buf_text(&capture->kept) + head, capture->kept.length - head);
+    if (capture->kept.data)
+        capture->kept.data[head] = '\0';
+    capture->kept.length = head;
+}
+
 void capture_add(struct capture *capture, const void *data, size_t length, uint64_t limit)
 {
     size_t room = limit > capture->kept.length ? limit - capture->kept.length : 0;
     size_t take = MIN(room, length);
 
     capture->total_bytes += length;
-    if (capture->is_truncated)
+    if (capture->is_truncated) {
+        if (capture->end_bytes > 0)
+            add_end(capture, data, length);
         return;
+    }
     capture->kept.maximum = limit;
     if (take > 0 && buf_append(&capture->kept, data, take) < 0)
         take = 0;
     /* Once something is missing nothing may follow: what is kept is a prefix. */
     capture->is_truncated = take < length;
+    if (capture->is_truncated && capture->keeps_end) {
+        split(capture, limit);
+        add_end(capture, (const char *)data + take, length - take);
+    }
+}
+
+const char *capture_end(const struct capture *capture, size_t *ret_length)
+{
+    size_t length = MIN(capture->tail.length, capture->end_bytes);
+    const char *end = buf_text(&capture->tail) + capture->tail.length - length;
+    size_t skip = 0;
+
+    /* The rest of a character whose beginning was cut off. */
+    while (skip < MIN(length, 3u) && ((unsigned char)end[skip] & 0xc0) == 0x80)
+        skip++;
+    *ret_length = length - skip;
+    return end + skip;
+}
+
+/* The line that says where the stream was cut, and the end of the stream behind it. */
+static int add_cut(const struct capture *capture, struct buf *text, uint64_t *invalid_bytes)
+{
+    size_t length;
+    const char *end = capture_end(capture, &length);
+    int r = 0;
+
+    if (text->length > 0 && text->data[text->length - 1] != '\n')
+        r = buf_append_text(text, "\n");
+    if (r == 0)
+        r = buf_append_text(text, RESULT_TRUNCATED);
+    if (r < 0 || length == 0)
+        return r;
+    r = buf_append_text(text, "\n");
+    return r < 0 ? r : text_clean(text, end, length, false, invalid_bytes);
 }
 
 int capture_text(const struct capture *capture, struct buf *text, uint64_t *ret_invalid_bytes)
@@ -85,12 +158,8 @@ int capture_text(const struct capture *capture, struct buf *text, uint64_t *ret_
     buf_clear(text);
     r = text_clean(text, buf_text(&capture->kept), capture->kept.length, capture->is_truncated,
                    &invalid_bytes);
-    if (r == 0 && capture->is_truncated) {
-        if (text->length > 0 && text->data[text->length - 1] != '\n')
-            r = buf_append_text(text, "\n");
-        if (r == 0)
-            r = buf_append_text(text, RESULT_TRUNCATED);
-    }
+    if (r == 0 && capture->is_truncated)
+        r = add_cut(capture, text, &invalid_bytes);
     if (r < 0)
         return r;
     *ret_invalid_bytes = invalid_bytes + capture->replaced_bytes;

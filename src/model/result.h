@@ -22,11 +22,18 @@
 
 typedef struct json_t json_t;
 
-/* One captured stream: bytes up to the limit, and the truth about the rest. */
+/*
+ * One captured stream: bytes up to the limit, and the truth about the rest. Of a stream that was
+ * cut, stdout has the beginning; stderr (keeps_end) one half from the beginning and one from the
+ * end, where a traceback says what went wrong.
+ */
 struct capture {
-    struct buf kept;         /* byte-exact prefix, at most the limit */
+    struct buf kept;  /* byte-exact prefix, at most the limit */
+    struct buf tail;  /* keeps_end and cut: its last end_bytes bytes are the stream's end */
+    size_t end_bytes; /* of `tail`; what is before them is dropped now and then */
+    bool keeps_end;
     uint64_t total_bytes;    /* all that was written */
-    bool is_truncated;       /* total_bytes > limit, or memory ran out: nothing is kept any more */
+    bool is_truncated;       /* total_bytes > limit, or memory ran out: `kept` does not grow */
     uint64_t replaced_bytes; /* invalid ones replaced before they came here: a parsed result */
 };
 
@@ -86,7 +93,7 @@ struct result {
                            parsed result */
 };
 
-#define RESULT_TRUNCATED "... (output truncated)" /* the line after a stream that was cut */
+#define RESULT_TRUNCATED "... (output truncated)" /* the line where a stream was cut */
 #define RESULT_NOTE_MAX 4096 /* bytes of all notes of a result; what does not fit is cut */
 
 void result_init(struct result *result, const struct limits *limits);
@@ -108,12 +115,19 @@ void result_note(struct result *result, const char *format, ...)
 
 /*
  * The text as it appears in JSON: invalid UTF-8 replaced by U+FFFD (counted in *ret_invalid_bytes),
- * never cut inside a sequence, "... (output truncated)" behind a truncated one. `text` is cleared
- * first. The count covers the kept bytes only.
+ * never cut inside a sequence, "... (output truncated)" behind the beginning of a truncated one.
+ * `text` is cleared first. The count covers the kept bytes only.
  */
 int capture_text(const struct capture *capture, struct buf *text, uint64_t *ret_invalid_bytes);
 
-/* What JSON has as stdout, and as stderr with the engine's notes behind it. `text` is cleared. */
+/* The end of a stream that was cut, as bytes; empty: nothing is kept of it. */
+const char *capture_end(const struct capture *capture, size_t *ret_length);
+void capture_free(struct capture *capture);
+
+/*
+ * What JSON has as stdout, and as stderr with the engine's lines behind it: the notes, then why the
+ * run did not start or was ended (result.error). `text` is cleared.
+ */
 int result_stdout(const struct result *result, struct buf *text);
 int result_stderr(const struct result *result, struct buf *text);
 

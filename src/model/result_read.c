@@ -258,9 +258,9 @@ static int take_files(struct result *result, json_t *json, const char *list, con
     return 0;
 }
 
-static int take_output_files(struct result *result, json_t *json, struct error *err)
+static int take_saved_files(struct result *result, json_t *json, struct error *err)
 {
-    return take_files(result, json, "output_files", "path", err);
+    return take_files(result, json, "files", "path", err);
 }
 
 static int take_skipped_files(struct result *result, json_t *json, struct error *err)
@@ -459,7 +459,7 @@ static const struct row meta_rows[] = {
     {"disk_full", MEMBER(KIND_BOOL, disk_full)},
     {"signal", .take = take_signal},
     {"blocked_imports", .take = take_blocked_imports},
-    {"output_files", .take = take_output_files},
+    {"files", .take = take_saved_files},
     {"total_output_files", MEMBER(KIND_COUNT, total_output_files)},
     {"skipped_files", .take = take_skipped_files},
     {"usage", .take = take_usage},
@@ -491,12 +491,11 @@ static int keep_bytes(struct buf *buf, const char *data, size_t length, struct e
 }
 
 /*
- * The text of a stream without the line that says it was cut; text after that line came from the
- * engine. A note after an uncut stream cannot be distinguished from the program's output and stays
- * there.
+ * The text of a stream without the line that says it was cut; of stderr the text behind that line
+ * is the stream's end, with the engine's notes. A note cannot be distinguished from the program's
+ * output and stays there.
  */
-static int take_stream(const char *name, json_t *json, struct capture *capture, struct buf *note,
-                       struct error *err)
+static int take_stream(const char *name, json_t *json, struct capture *capture, struct error *err)
 {
     json_t *value = json_object_get(json, name);
     const char *text = json_string_value(value);
@@ -506,12 +505,13 @@ static int take_stream(const char *name, json_t *json, struct capture *capture, 
     if (!text)
         return wrong(err, name, "a text");
     kept = capture->is_truncated ? find_mark(text, length) : length;
-    if (!note && length - kept > sizeof(RESULT_TRUNCATED) - 1)
-        kept = length; /* no line of the engine follows on stdout: this is the program's output */
+    if (!capture->keeps_end && length - kept > sizeof(RESULT_TRUNCATED) - 1)
+        kept = length; /* nothing follows on stdout: this is the program's output */
     r = keep_bytes(&capture->kept, text, kept, err);
     behind = MIN(length, kept + sizeof(RESULT_TRUNCATED)); /* the mark and its newline */
-    if (r == 0 && note && behind < length)
-        r = keep_bytes(note, text + behind, length - behind, err);
+    if (r == 0 && capture->keeps_end && behind < length)
+        r = keep_bytes(&capture->tail, text + behind, length - behind, err);
+    capture->end_bytes = capture->tail.length;
     return r;
 }
 
@@ -531,8 +531,8 @@ int result_from_json(json_t *json, struct result *result, struct error *err)
         r = take_object("meta", meta_rows, ARRAY_SIZE(meta_rows), result, meta, err);
     /* After meta: its flags say how the texts end. */
     if (r == 0)
-        r = take_stream("stdout", json, &result->out, NULL, err);
+        r = take_stream("stdout", json, &result->out, err);
     if (r == 0)
-        r = take_stream("stderr", json, &result->err, &result->note, err);
+        r = take_stream("stderr", json, &result->err, err);
     return r;
 }

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "model/result.h"
 #include "model/text.h"
 
@@ -175,6 +176,19 @@ static json_t *make_file(const char *name, const char *key, const char *value, u
 }
 
 static json_t *make_output_files(const struct writer *writer)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; array && i < writer->result->file_count; i++) {
+        const struct output_file *file = &writer->result->files[i];
+
+        if (file->path && !file->skipped)
+            array = append(array, text(file->name));
+    }
+    return array;
+}
+
+static json_t *make_files(const struct writer *writer)
 {
     json_t *array = json_array();
 
@@ -364,6 +378,7 @@ static const struct row meta_rows[] = {
     {"signal", .make = make_signal},
     {"blocked_imports", .make = make_blocked_imports},
     {"output_files", .make = make_output_files},
+    {"files", .make = make_files},
     {"total_output_files", MEMBER(KIND_COUNT, total_output_files)},
     {"skipped_files", .make = make_skipped_files},
     {"usage", .make = make_usage},
@@ -427,6 +442,47 @@ static int append_note(struct buf *text_, const struct buf *note)
     return r < 0 ? r : text_clean(text_, buf_text(note), note->length, false, &invalid_bytes);
 }
 
+/* A line of the engine, unless the text has it already: a result that was read from JSON does. */
+static int append_line(struct buf *text_, const char *words)
+{
+    CLEANUP(buf_free) struct buf line = BUF_INIT(4 * sizeof(((struct error *)NULL)->text));
+    uint64_t invalid_bytes = 0;
+    int r = text_clean(&line, words, strlen(words), false, &invalid_bytes);
+
+    if (r == 0)
+        r = buf_append_text(&line, "\n");
+    if (r == 0 && text_->length >= line.length &&
+        memmem(text_->data, text_->length, line.data, line.length))
+        return 0;
+    if (r == 0 && text_->length > 0 && text_->data[text_->length - 1] != '\n')
+        r = buf_append_text(text_, "\n");
+    return r < 0 ? r : buf_append(text_, line.data, line.length);
+}
+
+/* Names the limit, and what the one who wrote the code can do. */
+static int append_memory(struct buf *text_, const struct result *result)
+{
+    char limit[32], line[256];
+
+    str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
+    str_format(line, sizeof(line),
+               "out of memory: the box has %s for everything, its files in /tmp and /workspace "
+               "included. Hold less at once: read in pieces, fewer columns, smaller types",
+               limit);
+    return append_line(text_, line);
+}
+
+static int append_engine(struct buf *text_, const struct result *result)
+{
+    int r = append_note(text_, &result->note);
+
+    if (r == 0 && result->oom_killed)
+        r = append_memory(text_, result);
+    if (r == 0 && result->error.code && result->error.text[0])
+        r = append_line(text_, result->error.text);
+    return r;
+}
+
 int result_stdout(const struct result *result, struct buf *text_)
 {
     uint64_t invalid_bytes;
@@ -439,7 +495,7 @@ int result_stderr(const struct result *result, struct buf *text_)
     uint64_t invalid_bytes;
     int r = capture_text(&result->err, text_, &invalid_bytes);
 
-    return r < 0 ? r : append_note(text_, &result->note);
+    return r < 0 ? r : append_engine(text_, result);
 }
 
 json_t *result_to_json(const struct result *result)
@@ -453,7 +509,7 @@ json_t *result_to_json(const struct result *result)
 
     if (capture_text(&result->out, &writer.out, &writer.out_invalid_bytes) == 0 &&
         capture_text(&result->err, &writer.err, &writer.err_invalid_bytes) == 0 &&
-        append_note(&writer.err, &result->note) == 0)
+        append_engine(&writer.err, result) == 0)
         json = make_object(result_rows, ARRAY_SIZE(result_rows), &writer);
     buf_free(&writer.out);
     buf_free(&writer.err);

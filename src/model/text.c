@@ -75,30 +75,6 @@ json_t *text_to_json(const char *data, size_t length)
     return json_stringn_nocheck(buf_text(&clean), clean.length);
 }
 
-/* Where a document is put together. */
-struct sink {
-    struct buf *text;
-    int failure; /* kept here: jansson 2.14 does not pass every failure on */
-};
-
-static int sink_add(const char *data, size_t length, void *ctx)
-{
-    struct sink *sink = ctx;
-
-    if (sink->failure == 0)
-        sink->failure = buf_append(sink->text, data, length);
-    return sink->failure;
-}
-
-int text_of_json(json_t *json, size_t flags, struct buf *to)
-{
-    struct sink sink = {.text = to};
-
-    if (json_dump_callback(json, sink_add, &sink, flags) < 0 && sink.failure == 0)
-        return -ENOMEM;
-    return sink.failure;
-}
-
 const char **text_list_of_json(json_t *array)
 {
     const char **list = calloc(json_array_size(array) + 1, sizeof(*list));

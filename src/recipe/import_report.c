@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "guest_files.h"
+#include "model/json.h"
 
 /* 100 rows of check_imports.py, each character escaped, fit twice */
 #define ANSWER_MAX (256 * KIB)
@@ -173,7 +174,7 @@ int import_report_parse(const char *json, size_t length, char ***ret_modules, st
         return error_set(err, -ENOMEM, ERROR_ENGINE, "reading the import check: out of memory");
     if (length > ANSWER_MAX)
         return nonsense(err, "too long");
-    root = json_loadb(json, length, JSON_REJECT_DUPLICATES, NULL);
+    root = json_parse(json, length, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(root))
         return nonsense(err, "no JSON object");
     failure = json_object_get(root, "error");

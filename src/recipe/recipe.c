@@ -222,24 +222,25 @@ static bool find_closed_folder(const char *path, char *folder, size_t size)
 }
 
 /*
- * Without a mount namespace an interpreter cannot be shown past a folder that only its owner enters:
- * root's guest has an id of its own. The folder may be on the way to the program, or to what it is a
- * link to.
+ * Without a mount namespace an interpreter cannot be shown past a folder that only its owner
+ * enters: root's guest has an id of its own. The folder may be on the way to the program, or to
+ * what it is a link to.
  */
 static void explain_closed_folder(const char *program, const char *language, struct error *err)
 {
     CLEANUP(freep) char *target = realpath(program, NULL);
-    const char *other = is_python(language) ? "SANDBOX_PYTHON=/usr/bin/python3"
-                                            : "SANDBOX_NODE=/usr/bin/node";
+    const char *other =
+        is_python(language) ? "SANDBOX_PYTHON=/usr/bin/python3" : "SANDBOX_NODE=/usr/bin/node";
     char folder[LIMIT_PATH_BYTES];
 
     if (find_closed_folder(program, folder, sizeof(folder)) ||
         (target && find_closed_folder(target, folder, sizeof(folder))))
-        error_set(err, -EACCES, ERROR_NO_INTERPRETER,
-                  "%.200s: the guest's id may not enter the folder '%.200s', and without namespaces "
-                  "the program cannot be shown anywhere else; let others enter it "
-                  "(chmod o+x '%.200s'), or name another program with %s",
-                  program, folder, folder, other);
+        error_set(
+            err, -EACCES, ERROR_NO_INTERPRETER,
+            "%.200s: the guest's id may not enter the folder '%.200s', and without namespaces "
+            "the program cannot be shown anywhere else; let others enter it "
+            "(chmod o+x '%.200s'), or name another program with %s",
+            program, folder, folder, other);
 }
 
 int recipe_not_started(const struct recipe *recipe, const struct provider_row *provider,

@@ -5,6 +5,8 @@
 
 #include "base/cleanup.h"
 
+#define EXIT_CODE_NOT_FOUND 127 /* as in the shells */
+
 void outcome_isolation(struct result *result, const struct box_facts *facts)
 {
     result->layers = facts->layers;
@@ -69,5 +71,10 @@ void outcome_status(struct result *result, const int *status)
 void outcome_failed(struct result *result)
 {
     if (result->error.code && result->error.code != ERROR_CANCELLED && result->duration_ns == 0)
-        result->exit_code = 1;
+        result->exit_code = outcome_error_code(&result->error);
+}
+
+int outcome_error_code(const struct error *err)
+{
+    return err->code == ERROR_COMMAND_NOT_FOUND ? EXIT_CODE_NOT_FOUND : 1;
 }

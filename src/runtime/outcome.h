@@ -33,8 +33,9 @@ void outcome_end(struct result *result, const struct exec_end *end);
  * unknown, and a note says so. A deadline stays one.
  */
 void outcome_status(struct result *result, const int *status);
-/* The program's own status stays, unless an error kept it from starting: then it is 1. */
+/* The program's own status stays, unless an error kept it from starting: then it is the error's. */
 void outcome_failed(struct result *result);
+int outcome_error_code(const struct error *err);   /* 127: there is no such command; else 1 */
 int outcome_exit_code(const struct exec_end *end); /* only the status */
 
 #endif

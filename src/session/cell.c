@@ -19,8 +19,13 @@ bool execution_is_cell(const struct execution *execution)
     return execution->cell;
 }
 
-static void request_free(struct cell *cell)
+static void request_free(struct execution *execution)
 {
+    struct session *session = execution->session;
+    struct cell *cell = execution->cell;
+
+    session_manager_release(session->manager, session->tenant, cell->held);
+    cell->held = 0;
     if (!cell->keeper) {
         free((char *)cell->code);
         free((char *)cell->input);
@@ -42,7 +47,7 @@ void cell_free(struct execution *execution)
     cell_install_free(execution);
     if (cell->timer)
         execution->session->manager->spec.reactor->ops->timer_remove(cell->timer);
-    request_free(cell);
+    request_free(execution);
     json_decref(cell->install_meta);
     free(cell);
 }
@@ -138,7 +143,7 @@ void cell_over(struct execution *execution)
         execution->session->manager->spec.reactor->ops->timer_remove(ptr_take(&cell->timer));
     import_check_leave(ptr_take(&cell->import_check));
     cell_install_free(execution);
-    request_free(cell);
+    request_free(execution);
     unqueue(execution);
     leave_kernel(cell);
     if (!context)
@@ -274,7 +279,7 @@ static void on_started(void *ctx)
     if (execution->cell->kernel)
         execution->cell->kernel->is_placed = true;
     if (!execution->cell->install) /* else the cell may run again after an installation */
-        request_free(execution->cell);
+        request_free(execution);
     bus_publish(session->manager->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     execution_tell(execution, true);
@@ -420,19 +425,20 @@ bool cell_check(struct execution *execution)
     struct context *context = cell->context;
     struct error err = {0};
 
-    if (cell->is_checked || !session->manager->spec.config->block_imports ||
+    if (cell->is_checked || !execution_config(execution)->block_imports ||
         !str_equal(cell->language, "python"))
         return false;
     context->waiting = cell->next;
     cell->next = NULL;
     context->running = execution;
     if (import_check_start(
-            session->manager, session->box,
+            session->box,
             &(struct import_check_spec){.program = session_program(session, context->language),
                                         .code = cell->code,
                                         .length = cell->code_length,
                                         .done = on_checked,
-                                        .ctx = execution},
+                                        .ctx = execution,
+                                        .config = execution_config(execution)},
             &cell->import_check, &err) < 0)
         execution_fail(execution, &err);
     return true;
@@ -490,30 +496,48 @@ static void queue(struct execution *execution, struct context *context)
 int session_cell(struct session *session, const struct cell_request *request,
                  struct execution **ret, struct error *err)
 {
+    struct settings *settings = NULL;
     struct execution *execution;
+    size_t held = request->code_length + request->input_length;
     int r = env_check(request->env, err);
 
     if (r == 0 && MAX(request->code_length, request->input_length) > LIMIT_CODE_BYTES)
         r = error_set(err, -EFBIG, ERROR_TOO_LARGE, "code and input: at most %llu MB each",
                       (unsigned long long)(LIMIT_CODE_BYTES / MIB));
     if (r == 0)
+        r = settings_of_call(session, request->caller, &settings, err);
+    if (r == 0)
+        r = session_manager_hold(session->manager, session->tenant, held, err);
+    if (r == 0) {
         r = execution_may_start(session, err);
-    if (r < 0)
+        if (r < 0)
+            session_manager_release(session->manager, session->tenant, held);
+    }
+    if (r < 0) {
+        settings_release(settings);
         return account_refused(session->manager, "cell", session_tenant(session), err);
+    }
     execution = execution_new(session, session->next_execution);
+    if (execution)
+        execution->settings = settings;
+    else
+        settings_release(settings);
     if (!execution || cell_new(execution, request) < 0) {
         usage_execution_over(session, NULL);
+        session_manager_release(session->manager, session->tenant, held);
         if (execution)
             execution_free(execution);
         return error_memory(err);
     }
-    execution_by(execution, account_new(session->manager, request->caller, request->code,
-                                        request->code_length));
+    execution->cell->held = held;
+    execution_by(execution, account_new(execution_config(execution), request->caller, request->code,
+                                        request->code_length, LIMIT_CODE_BYTES));
     session->next_execution++;
     session->running++;
     session_touch(session);
     queue(execution, request->context);
     *ret = execution;
+    execution_works(execution);
     account_execution_started(execution);
     context_advance(request->context);
     /* A cell that was sent has its row already; a waiting cell gets it here. */

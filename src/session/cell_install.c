@@ -19,7 +19,7 @@
 #include "session/run_private.h"
 
 #define BEGINNING "{\"type\":\"error\",\"name\":\"ModuleNotFoundError\","
-#define HELD_MAX (4 * MIB) /* a longer event is not held back */
+#define HELD_MAX (256 * KIB) /* a longer event is not held back */
 
 struct cell_install {
     struct buf held;  /* the held event, or a line that may become one */
@@ -35,8 +35,8 @@ int cell_install_new(struct execution *execution)
 {
     struct cell *cell = execution->cell;
 
-    if (!execution->session->manager->spec.config->auto_install ||
-        !config_can(execution->session->manager->spec.config, PROVIDER_CAN_INSTALL) ||
+    if (!execution_config(execution)->auto_install ||
+        !config_can(execution_config(execution), PROVIDER_CAN_INSTALL) ||
         !str_equal(cell->language, "python"))
         return 0;
     cell->install = calloc(1, sizeof(*cell->install));

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "model/dataset_name.h"
 #include "session/session_private.h"
 #include "sys/calls.h"
 
@@ -63,7 +64,7 @@ int dataset_file_name(const char *name, char *ret, size_t size, struct error *er
         at += (size_t)count;
         left -= (size_t)count;
     }
-    if (!str_ends(ret, ".csv"))
+    if (!dataset_extension(ret))
         str_format(ret + length, size - length, ".csv");
     return 0;
 }
@@ -175,7 +176,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
 /* In a container a dataset takes room on the box's disk, so the size is checked before the copy. */
 static int check_room(const struct dataset_upload *upload, uint64_t length, struct error *err)
 {
-    const struct config *config = upload->session->manager->spec.config;
+    const struct config *config = session_config(upload->session);
     const struct provider_row *row = config_provider(config);
     uint64_t disk = config->limits.disk_bytes;
     char text[32];

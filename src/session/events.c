@@ -4,7 +4,7 @@
  *
  * The lines are written by the guest's own process and are hostile. A line that does not match the
  * document is dropped, the last of two contradicting lines counts, and only the members named here
- * are copied.
+ * are copied. All of them together stay within the bounds of model/json.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,36 +12,12 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "session/session_private.h"
 
-#define DEPTH_MAX 64
 #define BUNDLE_MAX 32 /* MIME types of one value */
 #define MIME_MAX 127  /* RFC 6838 */
 #define PIECE (64 * KIB)
-
-/*
- * Jansson alone would accept 2048 levels, and so would every program that writes the value out
- * again.
- */
-static bool is_shallow(const char *line, size_t length)
-{
-    bool is_string = false;
-    int depth = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        if (is_string && line[i] == '\\')
-            i++;
-        else if (line[i] == '"')
-            is_string = !is_string;
-        else if (!is_string && (line[i] == '{' || line[i] == '['))
-            depth++;
-        else if (!is_string && (line[i] == '}' || line[i] == ']'))
-            depth--;
-        if (depth > DEPTH_MAX)
-            return false;
-    }
-    return true;
-}
 
 static bool is_mime(const char *name)
 {
@@ -121,13 +97,16 @@ static json_t *clean_error(json_t *event)
     return clean;
 }
 
-json_t *cell_event_parse(const char *line, size_t length)
+/* *ret_problem: what json_parse() said; 0 where it was no fault of its size. */
+static json_t *cell_event_within(const char *line, size_t length, size_t *left, int *ret_problem)
 {
     CLEANUP(json_decrefp) json_t *event = NULL;
+    struct json_problem problem = {0};
     const char *type;
 
-    if (length > 0 && line[0] == '{' && is_shallow(line, length))
-        event = json_loadb(line, length, JSON_ALLOW_NUL, NULL);
+    if (length > 0 && line[0] == '{')
+        event = json_parse_within(line, length, JSON_ALLOW_NUL, left, &problem);
+    *ret_problem = problem.num;
     type = json_string_value(json_object_get(event, "type"));
     if (str_equal(type, "result"))
         return clean_value("result", event);
@@ -136,21 +115,35 @@ json_t *cell_event_parse(const char *line, size_t length)
     return str_equal(type, "error") ? clean_error(event) : NULL;
 }
 
+json_t *cell_event_parse(const char *line, size_t length)
+{
+    size_t left = LIMIT_JSON_STRUCTURE;
+    int problem;
+
+    return cell_event_within(line, length, &left, &problem);
+}
+
 /* ---- all events of a cell ---- */
 
 struct gathered {
     json_t *results, *error;
     json_int_t count;
     unsigned events;
+    size_t left; /* of LIMIT_JSON_STRUCTURE, for all of them together */
+    bool is_cut;
 };
 
 static void gather(struct gathered *all, const char *line, size_t length)
 {
-    json_t *event = all->events < LIMIT_CELL_RESULTS ? cell_event_parse(line, length) : NULL;
-    json_t *count = json_object_get(event, "count");
+    json_t *event = NULL, *count;
+    int problem = -EFBIG;
 
+    if (all->events < LIMIT_CELL_RESULTS)
+        event = cell_event_within(line, length, &all->left, &problem);
+    all->is_cut |= problem == -EFBIG || problem == -E2BIG;
     if (!event)
         return;
+    count = json_object_get(event, "count");
     all->events++;
     if (str_equal(json_string_value(json_object_get(event, "type")), "error")) {
         json_object_del(event, "type");
@@ -183,7 +176,8 @@ json_t *execution_cell_json(const struct execution *execution)
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_CELL_EVENTS + PIECE);
     CLEANUP(freep) char *data = NULL;
     uint64_t total = execution_written(execution, 3), at = execution->cell->base[2];
-    struct gathered all = {.results = json_array(), .count = execution->cell->number};
+    struct gathered all = {
+        .results = json_array(), .count = execution->cell->number, .left = LIMIT_JSON_STRUCTURE};
 
     if (total > at)
         data = malloc(PIECE);
@@ -196,6 +190,7 @@ json_t *execution_cell_json(const struct execution *execution)
         at += (uint64_t)length;
         gather_lines(&all, &text, looked);
     }
+    execution->cell->is_cut = all.is_cut;
     return json_pack("{s:o, s:o, s:o}", "results", all.results, "error",
                      all.error ? all.error : json_null(), "execution_count",
                      all.count ? json_integer(all.count) : json_null());
@@ -210,7 +205,7 @@ json_t *execution_cell_meta(const struct execution *execution)
 
     if (meta && cell->has_lost)
         json_object_set_new(meta, "kernel_lost", json_true());
-    if (meta && execution->flags & EXECUTION_EVENTS_CUT)
+    if (meta && (cell->is_cut || execution->flags & EXECUTION_EVENTS_CUT))
         json_object_set_new(meta, "results_truncated", json_true());
     return meta;
 }

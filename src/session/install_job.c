@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "guest_files.h"
+#include "model/json.h"
 #include "model/text.h"
 #include "template/requirement.h"
 
@@ -214,7 +215,7 @@ void job_read_answer(struct install_job *job, const struct exec_end *end)
 {
     CLEANUP(json_decrefpp)
     json_t *answer =
-        json_loadb(buf_text(&job->said), job->said.length, JSON_REJECT_DUPLICATES, NULL);
+        json_parse(buf_text(&job->said), job->said.length, JSON_REJECT_DUPLICATES, NULL);
     json_t *error = json_object_get(answer, "error");
     json_t *python = json_object_get(answer, "python");
     const char *text = json_string_value(json_object_get(error, "message"));

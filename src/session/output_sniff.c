@@ -26,6 +26,7 @@ static const struct {
     {"\x1f\x8b", 2, "application/gzip"},
     {"PK\x03\x04", 4, "application/zip"},
     {"PAR1", 4, "application/vnd.apache.parquet"},
+    {"ARROW1", 6, "application/vnd.apache.arrow.file"},
     {"SQLite format 3", 16, "application/vnd.sqlite3"},
 };
 

@@ -10,14 +10,14 @@
 
 struct output_type {
     const char *extension; /* ".csv" */
-    const char *kind;      /* "text", "image", "binary" */
+    const char *kind;      /* "text", "image", "data", "binary" */
     const char *mime;
 };
 
 /* Never NULL: an unknown extension is binary. */
 const struct output_type *output_type_find(const char *name);
 
-/* Texts and images are saved on the host; binaries and models stay in the box. */
+/* Texts, images and data are saved on the host; binaries and models stay in the box. */
 bool output_type_is_saved(const struct output_type *type);
 
 #endif

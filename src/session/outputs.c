@@ -23,6 +23,7 @@
 
 #define OUTPUT_FOLDER "/tmp/output"
 #define LIMIT_SAVED 100 /* rows of one collection */
+static const char OUTPUT_LATER[] = "too many at once: fetched after the next command";
 #define KNOWN_MAX 10000 /* names that are remembered; more are only counted */
 
 struct output {
@@ -33,8 +34,10 @@ struct output {
     const char *skipped;
     bool is_saved;
     bool is_changed; /* in this collection */
+    bool is_late;    /* changed earlier, and is fetched now: not reported as changed again */
     bool is_seen;    /* in this collection */
     bool is_left;    /* above the number that is fetched at once: fetched next time */
+    bool is_new;     /* no collection has reported it yet */
     char id[ID_MAX]; /* of the saved copy; empty: none */
     char sha256[SHA256_TEXT];
     const char *mime; /* by content; NULL: unknown */
@@ -83,7 +86,8 @@ static void load_one(void *ctx, const struct index_file *row)
     output->time_ns = output->change_ns = row->time_ns;
     output->type = output_type_find(row->name);
     output->is_saved = row->is_fetched;
-    output->is_left = false;
+    output->is_new = false;
+    output->is_left = !row->is_fetched && output_type_is_saved(output->type);
     output->disk_bytes = row->is_fetched ? row->bytes : 0;
     ((struct outputs *)ctx)->saved_bytes += output->disk_bytes;
     ((struct outputs *)ctx)->total++;
@@ -201,6 +205,7 @@ static struct session_output view(const struct output *output)
         .kind = output->type->kind,
         .is_saved = output->is_saved,
         .skipped = output->skipped,
+        .is_later = output->skipped == OUTPUT_LATER,
         .id = output->is_saved && output->id[0] ? output->id : NULL,
         .sha256 = output->is_saved && output->id[0] ? output->sha256 : NULL,
     };
@@ -238,8 +243,9 @@ static void finish(struct session *session, const struct error *err)
     for (size_t i = 0; changed && i < outputs->count; i++) {
         if (!outputs->known[i].is_changed)
             continue;
-        changed[count++] = view(&outputs->known[i]);
-        if (!outputs->known[i].skipped && saved++ < LIMIT_SAVED)
+        if (!outputs->known[i].is_late)
+            changed[count++] = view(&outputs->known[i]);
+        if ((!outputs->known[i].skipped || outputs->known[i].is_left) && saved++ < LIMIT_SAVED)
             save_one(session, &outputs->known[i]);
     }
     if (saved > 0 && tenant_keeps(session->manager->tenants, session->tenant))
@@ -390,7 +396,7 @@ static void fetch_next(struct session *session)
         if (!output->is_changed || output->skipped || !output_type_is_saved(output->type))
             continue;
         if (outputs->fetched == LIMIT_TOOL_OUTPUTS) {
-            output->skipped = "too many at once: fetched after the next command";
+            output->skipped = OUTPUT_LATER;
             output->is_left = true;
             continue;
         }
@@ -444,7 +450,7 @@ static struct output *add_known(struct outputs *outputs, const char *name)
         outputs->room = 2 * outputs->room + 16;
         outputs->known = known;
     }
-    known[outputs->count] = (struct output){.name = strdup(name), .is_left = true};
+    known[outputs->count] = (struct output){.name = strdup(name), .is_new = true};
     return known[outputs->count].name ? &known[outputs->count++] : NULL;
 }
 
@@ -453,6 +459,7 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     struct session *session = ctx;
     struct outputs *outputs = session->outputs;
     struct output *output;
+    bool is_same;
 
     if (S_ISDIR(entry->mode))
         return;
@@ -464,9 +471,13 @@ static void on_entry(void *ctx, const struct box_entry *entry)
     if (!output)
         return;
     output->is_seen = true;
-    if (!output->is_left && output->change_ns == entry->change_ns && output->bytes == entry->bytes)
+    is_same =
+        !output->is_new && output->change_ns == entry->change_ns && output->bytes == entry->bytes;
+    if (is_same && !output->is_left)
         return;
     output->is_changed = true;
+    output->is_late = is_same;
+    output->is_new = false;
     output->is_left = false;
     output->is_saved = false;
     output->time_ns = entry->time_ns;

@@ -49,6 +49,15 @@ enum session_state session_state(const struct session *session);
 struct session_manager *session_manager_of(const struct session *session);
 json_t *session_json(struct session *session); /* as docs/rest.md says; new reference or NULL */
 
+/*
+ * Settings of a caller (session_manager.h): whether they agree with those that the session was made
+ * with (error: setting_differs), and the SANDBOX_TIMEOUT_SEC that the caller or whoever made the
+ * session set; `fallback_ms` if neither did.
+ */
+int session_check_settings(struct session *session, const struct caller *caller, struct error *err);
+uint64_t session_timeout_ms(struct session *session, const struct caller *caller,
+                            uint64_t fallback_ms);
+
 /* The session was used: its idle time starts again. Done by every call below. */
 void session_touch(struct session *session);
 void session_extend(struct session *session, uint64_t more_ms);
@@ -214,6 +223,12 @@ json_t *execution_cell_meta(const struct execution *execution);
  * {"state": "installed"|"failed", ...} with the members its meta has. NULL: no module was missing.
  */
 json_t *execution_install_json(const struct execution *execution);
+/*
+ * The bytes of a stream (1 or 2) from `offset` on, at most `limit`; `capture` is replaced. Returns
+ * the offset of its first byte, which is a later one where output is not kept any more.
+ */
+uint64_t execution_window(const struct execution *execution, int stream, uint64_t offset,
+                          uint64_t limit, struct capture *capture);
 /* result_to_json() and, for a cell, all of the above; new reference or NULL. */
 json_t *execution_reply(const struct execution *execution, const struct result *result);
 /* The same with values that were read before; NULL: not a cell. */
@@ -230,9 +245,10 @@ struct session_output {
     uint64_t bytes;
     uint64_t time_ns;
     const char *type; /* MIME type; of a saved file by its content */
-    const char *kind; /* "text", "image", "binary" */
+    const char *kind; /* "text", "image", "data", "binary" */
     bool is_saved;
     const char *skipped;     /* why it was not saved, although its kind is saved; NULL */
+    bool is_later;           /* skipped because there are many: saved after a later command */
     const char *id, *sha256; /* of a saved file (artifacts.h); NULL: none */
 };
 /*
@@ -282,7 +298,8 @@ void dataset_cancel(struct dataset_upload *upload); /* NULL is fine */
 int dataset_from_folder(struct session *session, const char *name, const char *path,
                         void (*done)(void *ctx, const struct error *err), void *ctx,
                         struct dataset_upload **ret, struct error *err);
-/* "sales 2024/q1" becomes "sales_2024_q1.csv". Errors: bad_input. Pure. */
+/* "sales 2024/q1" becomes "sales_2024_q1.csv", "s.parquet" stays as it is. Errors: bad_input. Pure.
+ */
 int dataset_file_name(const char *name, char *ret, size_t size, struct error *err);
 json_t *session_datasets_json(struct session *session);
 

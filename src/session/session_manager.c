@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/held.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "session/artifacts.h"
@@ -145,6 +146,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
         return error_memory(err);
     manager->spec = *spec;
     manager->tenants = tenants_new(spec->config);
+    manager->held = held_new(LIMIT_HELD_TENANT, LIMIT_HELD);
     manager->fair_queue = fair_queue_new(manager);
     templates_load(manager);
     manager->later = reactor_timer(spec->reactor, on_later, manager);
@@ -152,7 +154,7 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     manager->sweeper = reactor_timer(spec->reactor, session_manager_sweep, manager);
     manager->forgetter = reactor_timer(spec->reactor, on_forget, manager);
     if (!manager->later || !manager->expiry || !manager->sweeper || !manager->forgetter ||
-        !manager->tenants || !manager->fair_queue || usage_start(manager) < 0 ||
+        !manager->tenants || !manager->held || !manager->fair_queue || usage_start(manager) < 0 ||
         artifacts_start(manager) < 0 || refusal_log_start(manager) < 0) {
         session_manager_free(manager);
         return error_memory(err);
@@ -185,6 +187,8 @@ void session_manager_free(struct session_manager *manager)
     usage_free(manager);
     fair_queue_free(manager->fair_queue);
     tenants_free(manager->tenants);
+    held_free(manager->held);
+    settings_table_free(manager);
     free(manager);
 }
 
@@ -357,6 +361,32 @@ struct metrics *session_manager_metrics(struct session_manager *manager)
     return manager->spec.metrics;
 }
 
+struct held *session_manager_held(const struct session_manager *manager)
+{
+    return manager->held;
+}
+
+int session_manager_hold(struct session_manager *manager, const char *tenant, size_t bytes,
+                         struct error *err)
+{
+    int r = held_take(manager->held, tenant, str_equal(tenant, TENANT_LOCAL), bytes);
+
+    if (r == 0)
+        return 0;
+    error_set(err, r, r == -EDQUOT ? ERROR_QUOTA : ERROR_BUSY,
+              "what waits in memory for %s takes its whole share already; let some of it finish "
+              "first",
+              r == -EDQUOT ? "this tenant" : "all tenants");
+    if (err)
+        err->retry_s = 1;
+    return r;
+}
+
+void session_manager_release(struct session_manager *manager, const char *tenant, size_t bytes)
+{
+    held_give(manager->held, tenant, bytes);
+}
+
 int session_manager_logs_fd(const struct session_manager *manager)
 {
     return manager->spec.folders.logs_fd;
@@ -437,12 +467,13 @@ int env_check(json_t *env, struct error *err)
 }
 
 static int check_create(struct session_manager *manager, const struct session_spec *spec,
-                        struct session_template *found_template, struct error *err)
+                        const struct config *config, struct session_template *found_template,
+                        struct error *err)
 {
     int r = check_name(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, spec->name, err);
 
     if (r == 0)
-        r = session_manager_template(manager, spec->template_name, found_template, err);
+        r = session_manager_template_of(manager, config, spec->template_name, found_template, err);
     if (r == 0)
         r = env_check(spec->env, err);
     if (r < 0)
@@ -461,19 +492,27 @@ static int check_create(struct session_manager *manager, const struct session_sp
 int session_manager_create(struct session_manager *manager, const struct session_spec *spec,
                            struct session **ret, struct error *err)
 {
-    const struct config *config = manager->spec.config;
     struct session_template found_template = {0};
+    struct settings *settings = NULL;
+    const struct config *config;
     struct session *session;
-    int r = check_create(manager, spec, &found_template, err);
+    int r = settings_of_new(manager, spec, &settings, err);
 
     if (r < 0)
         return r;
-    session = session_new(manager);
-    if (!session || id_make(session->id, "s") < 0 ||
-        (spec->name && !(session->name = strdup(spec->name))) ||
+    r = check_create(manager, spec, &settings->config, &found_template, err);
+    if (r == 0)
+        r = settings_set_template(&settings, found_template.name, err);
+    config = &settings->config;
+    session = r < 0 ? NULL : session_new(manager);
+    if (!session) {
+        settings_release(settings);
+        return r < 0 ? r : error_memory(err);
+    }
+    session->settings = settings;
+    if (id_make(session->id, "s") < 0 || (spec->name && !(session->name = strdup(spec->name))) ||
         !(session->template_name = strdup(found_template.name))) {
-        if (session)
-            session_free(session);
+        session_free(session);
         return error_memory(err);
     }
     if (spec->tenant)

@@ -1,8 +1,9 @@
 /*
  * document.c - the contents of an artifact; see document.h.
  *
- * The value of --env MY_API_KEY=... is known to be a secret, so it is also looked for in the code
- * and in the output, where programs often print it; redact() then finds secrets by their shape.
+ * The value of --env MY_API_KEY=... is known to be a secret, and so is what redact() replaced in
+ * the code (PASSWORD = "..."): both are looked for in the code and in the output, where programs
+ * often print them; redact() then finds secrets by their shape.
  */
 #include "store/document.h"
 
@@ -22,7 +23,7 @@
 #define KNOWN_MIN 6 /* a shorter value occurs in too many words to be looked for */
 
 struct document {
-    char **known; /* strv: secret values of env */
+    char **known; /* strv: secret values of env and of the code, the longest first */
 };
 
 static void document_free(struct document *document)
@@ -55,6 +56,24 @@ static int collect_known(struct document *document, const char *const *env)
             return -ENOMEM;
     }
     return 0;
+}
+
+static int compare_lengths(const void *a, const void *b)
+{
+    size_t left = strlen(*(char *const *)a), right = strlen(*(char *const *)b);
+
+    return left < right ? 1 : left > right ? -1 : 0;
+}
+
+/* Secrets of the code; a secret that contains another one is replaced first. */
+static int collect_written(struct document *document, const char *code, size_t length)
+{
+    CLEANUP(buf_free) struct buf ignored = BUF_INIT(SIZE_MAX / 2);
+    int r = redact_noting(code, length, &ignored, &document->known);
+
+    if (r == 0 && strv_length(document->known) > 1)
+        qsort(document->known, strv_length(document->known), sizeof(char *), compare_lengths);
+    return r;
 }
 
 /* Replaces each occurrence of `known` in text. */
@@ -156,6 +175,20 @@ static json_t *make_env(const struct document *document, const char *const *env)
     return ptr_take(&object);
 }
 
+/* What a reader sorts and searches records by. */
+static json_t *make_metadata(const struct artifact *artifact)
+{
+    const struct result *result = artifact->result;
+    const char *session = result->session_id;
+
+    return json_pack("{s:s, s:s?, s:s, s:s?, s:i, s:f, s:b, s:s?, s:s}", "language",
+                     artifact->language ? artifact->language : "", "runtime", result->runtime,
+                     "execution_id", result->execution_id, "session_id",
+                     session[0] ? session : NULL, "exit_code", result->exit_code, "duration",
+                     (double)result->duration_ns / 1e9, "timed_out", result->timed_out, "error",
+                     result->error.code, "engine_version", BAILEY_VERSION);
+}
+
 static json_t *make_tree(const struct document *document, const struct artifact *artifact)
 {
     CLEANUP(json_decrefp) json_t *object = json_object();
@@ -171,6 +204,8 @@ static json_t *make_tree(const struct document *document, const struct artifact 
         json_object_set_new(object, "language", text_to_json(language, strlen(language))) < 0 ||
         json_object_set_new(object, "env", make_env(document, artifact->env)) < 0 ||
         json_object_set_new(object, "result", harmless_tree(document, result)) < 0 ||
+        json_object_set_new(object, "timestamp", json_string(now)) < 0 ||
+        json_object_set_new(object, "metadata", make_metadata(artifact)) < 0 ||
         json_object_set_new(object, "time", json_string(now)) < 0 ||
         json_object_set_new(object, "engine_version", json_string(BAILEY_VERSION)) < 0)
         return NULL;
@@ -183,7 +218,9 @@ int document_make(const struct artifact *artifact, char **ret, struct error *err
     CLEANUP(json_decrefp) json_t *tree = NULL;
     CLEANUP(buf_free) struct buf text = BUF_INIT(SIZE_MAX / 2); /* its parts have their ceilings */
 
-    if (collect_known(&document, artifact->env) == 0)
+    document.known = strv_new();
+    if (document.known && collect_known(&document, artifact->env) == 0 &&
+        collect_written(&document, artifact->code, artifact->code_length) == 0)
         tree = make_tree(&document, artifact);
     if (!tree || text_of_json(tree, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text) < 0)
         return error_memory(err);

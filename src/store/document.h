@@ -10,9 +10,9 @@
 #include "store/artifact.h"
 
 /*
- * {"code","language","env","result","time","engine_version"}. Every string in it went through
- * redact(), and values of secret-looking variables of env are gone wherever they appear. *ret is
- * the caller's to free.
+ * {"code","language","env","result","timestamp","metadata"}, and "time" and "engine_version" for
+ * older readers. Every string in it went through redact(), and what was secret in env or in the
+ * code is gone wherever it appears. *ret is the caller's to free.
  */
 int document_make(const struct artifact *artifact, char **ret, struct error *err);
 

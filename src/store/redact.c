@@ -21,6 +21,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "store/artifact.h"
 #include "store/redact.h"
 
@@ -36,6 +37,7 @@ struct scan {
     size_t at;     /* next byte to look at */
     size_t copied; /* everything before is in `out` */
     struct buf *out;
+    char ***found; /* strv that gets the values; NULL: not wanted */
     int status;
     char quote;         /* the quote that is open on this line, as far as is known; or 0 */
     bool in_expression; /* after "secret = f(": string literals are replaced */
@@ -112,12 +114,32 @@ static void emit(struct scan *scan, const char *data, size_t length)
         scan->status = buf_append(scan->out, data, length);
 }
 
+/* Notes text[from..to), each of its lines for itself: that is how a program prints it. */
+static void note(struct scan *scan, size_t from, size_t to)
+{
+    while (from < to && scan->status == 0 && strv_length(*scan->found) < REDACT_FOUND_MAX) {
+        const char *line = scan->text + from;
+        const char *end = memchr(line, '\n', to - from);
+        size_t length = end ? (size_t)(end - line) : to - from;
+
+        if (length >= REDACT_FOUND_MIN && !memchr(line, '\0', length)) {
+            CLEANUP(freep) char *value = strndup(line, length);
+
+            if (!value || strv_push(scan->found, value) < 0)
+                scan->status = -ENOMEM;
+        }
+        from += length + 1;
+    }
+}
+
 /* Replaces text[from..to) except its newlines, and continues after it. */
 static void replace(struct scan *scan, size_t from, size_t to)
 {
     scan->at = to;
     if (from == to)
         return;
+    if (scan->found)
+        note(scan, from, to);
     emit(scan, scan->text + scan->copied, from - scan->copied);
     emit(scan, REDACTED, strlen(REDACTED));
     for (size_t i = from; i < to; i++) {
@@ -580,7 +602,13 @@ static void step(struct scan *scan)
 
 int redact(const char *text, size_t length, struct buf *ret)
 {
-    struct scan scan = {.text = text, .length = length, .out = ret, .is_fresh = true};
+    return redact_noting(text, length, ret, NULL);
+}
+
+int redact_noting(const char *text, size_t length, struct buf *ret, char ***found)
+{
+    struct scan scan = {
+        .text = text, .length = length, .out = ret, .found = found, .is_fresh = true};
 
     buf_clear(ret);
     while (scan.at < scan.length && scan.status == 0)

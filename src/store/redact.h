@@ -12,7 +12,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
+
 #define REDACTED "[redacted]"
+#define REDACT_FOUND_MIN 4  /* a shorter value occurs in too many words to be looked for */
+#define REDACT_FOUND_MAX 32 /* values that are noted */
+
+/* redact() that also appends the lines of what it replaced to a strv; NULL: it does not. */
+int redact_noting(const char *text, size_t length, struct buf *ret, char ***found);
 
 /* How much a name says about its value. Ordered. */
 enum secrecy {

@@ -60,6 +60,7 @@ static const struct {
     {ERROR_INSTALL_FAILED, "Check the module's name, or write it without that module."},
     {ERROR_NO_NETWORK, "Packages cannot be fetched now. Write it without that module, or tell the "
                        "user."},
+    {ERROR_SETTING_DIFFERS, "Tell the user: only the user can change these settings."},
     {ERROR_SHUTTING_DOWN, "The engine is being stopped. Call again later."},
 };
 
@@ -127,6 +128,7 @@ static void call_free(struct tool_call *call)
 {
     json_decref(call->input);
     tool_reply_free(&call->reply);
+    session_manager_release(call->tools->manager, call->caller.who.tenant, call->held);
     buf_free(&call->file);
     free(call->trace);
     free(call);
@@ -205,10 +207,19 @@ const char *call_hint(const char *code)
     return "Call again; if it stays, tell the user.";
 }
 
-static void set_failed(struct tool_reply *reply, const struct error *err, const char *hint)
+/* The file that the call is about: normalised if it was accepted, else as it was given. */
+static const char *path_of(const struct tool_call *call)
 {
+    return call->path[0] ? call->path : json_string_value(call_parameter(call, "file_path"));
+}
+
+static void set_failed(struct tool_call *call, const struct error *err, const char *hint)
+{
+    struct tool_reply *reply = &call->reply;
+
     reply->kind = TOOL_REPLY_FAILED;
     reply->error = *err;
+    reply->file_path = path_of(call);
     call_set_hint(reply, hint ? hint : call_hint(err->code));
 }
 
@@ -216,7 +227,7 @@ void call_fail(struct tool_call *call, const struct error *err, const char *hint
 {
     struct tool_reply *reply = &call->reply;
 
-    set_failed(reply, err, hint);
+    set_failed(call, err, hint);
     /* If a program was started, its own audit line reports the error. */
     if (refusal_is(err) && !reply->execution_id[0])
         refusal_log_add(call->tools->manager, &(struct refusal){.caller = &call->caller,
@@ -314,6 +325,11 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
 {
     int r = word ? call_find(call, word, false, &call->session, err) : -ENOENT;
 
+    if (r == 0) {
+        r = session_check_settings(call->session, &call->caller, err);
+        if (r < 0)
+            return r;
+    }
     if (r < 0 && word && str_starts(word, "s_"))
         return r; /* an id: no session is created for it */
     if (r < 0 && word && !str_equal(err->code, ERROR_SESSION_NOT_FOUND) &&
@@ -342,14 +358,25 @@ bool call_session(struct tool_call *call)
 
 /* ---- the start of a call ---- */
 
+/* The reasoning trace of the envelope, or beside the parameters; the first that is given counts. */
+static void keep_trace(struct tool_call *call)
+{
+    json_t *trace = call_parameter(call, "reasoning_trace");
+    const char *text = json_string_value(trace);
+
+    if (text && !call->trace)
+        call->trace =
+            strndup(text, utf8_floor(text, MIN(json_string_length(trace), (size_t)TOOL_TRACE_MAX)));
+}
+
 /* The parameters out of an envelope, or the object itself; false: `problem` is set. */
 static bool open_envelope(struct tool_call *call, struct schema_problem *problem)
 {
     json_t *parameters = json_object_get(call->input, "parameters");
     json_t *name = json_object_get(call->input, "tool");
-    json_t *trace = json_object_get(call->input, "reasoning_trace");
 
     call->parameters = call->input;
+    keep_trace(call);
     if (!parameters || !name)
         return true;
     if (!schema_check(call->tools->envelope, call->input, problem))
@@ -362,18 +389,32 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
         return false;
     }
     call->parameters = parameters;
-    if (json_is_string(trace)) {
-        size_t length = MIN(json_string_length(trace), (size_t)TOOL_TRACE_MAX);
-
-        call->trace =
-            strndup(json_string_value(trace), utf8_floor(json_string_value(trace), length));
-    }
+    keep_trace(call);
     return true;
+}
+
+/* A shell line in place of a list of arguments: shows it as a list. */
+static void show_command(struct tool_call *call)
+{
+    json_t *command = call_parameter(call, "command");
+    CLEANUP(json_decrefp) json_t *list = NULL;
+    CLEANUP(freep) char *text = NULL;
+
+    if (call->row->id != TOOL_SANDBOX_EXEC || !json_is_string(command))
+        return;
+    list = json_pack("[s, s, O]", "bash", "-c", command);
+    text = list ? json_dumps(list, 0) : NULL;
+    if (!text || str_format(call->reply.hint, sizeof(call->reply.hint),
+                            "Give a list of strings: {\"command\": %s}", text) < 0)
+        call_set_hint(&call->reply, "Give a list of strings, such as {\"command\": [\"bash\", "
+                                    "\"-c\", \"ls -l /tmp | head\"]}");
 }
 
 static void fail_schema(struct tool_call *call, const struct schema_problem *problem)
 {
-    set_failed(&call->reply, &problem->err, NULL);
+    set_failed(call, &problem->err, NULL);
+    if (str_equal(problem->field, "command"))
+        show_command(call);
     str_copy(call->reply.field, sizeof(call->reply.field), problem->field);
     str_copy(call->reply.nearest, sizeof(call->reply.nearest), problem->nearest);
     call_reply(call);

@@ -1,5 +1,6 @@
 /* exec.c - the tool sandbox_exec {command, timeout, background}: a command in the session's box. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -24,6 +25,35 @@ static int add(json_t *array, struct session *session, const struct execution_ou
     return 0;
 }
 
+/* A file of the command; a link or a device in /tmp/output is not. */
+static bool is_file(const struct session_output *output)
+{
+    return !output->skipped || output->is_later;
+}
+
+static json_t *names_of(const struct execution_outcome *outcome)
+{
+    CLEANUP(json_decrefp) json_t *array = json_array();
+
+    for (size_t i = 0; i < outcome->changed_count; i++) {
+        const char *name = outcome->changed[i].name;
+
+        if (is_file(&outcome->changed[i]) && json_array_size(array) < LIMIT_OUTPUT_FILES &&
+            json_array_append_new(array, text_to_json(name, strlen(name))) < 0)
+            return NULL;
+    }
+    return ptr_take(&array);
+}
+
+static size_t count_files(const struct execution_outcome *outcome)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < outcome->changed_count; i++)
+        count += is_file(&outcome->changed[i]);
+    return count;
+}
+
 static json_t *outputs_of(struct session *session, const struct execution_outcome *outcome)
 {
     CLEANUP(json_decrefp) json_t *array = json_array();
@@ -33,17 +63,11 @@ static json_t *outputs_of(struct session *session, const struct execution_outcom
     return ptr_take(&array);
 }
 
-static void set_hint(struct tool_reply *reply)
+static void set_hint(struct tool_reply *reply, size_t count)
 {
     const struct result *result = &reply->result;
     unsigned long long total = result->total_output_files;
-    size_t count = 0, i;
-    json_t *one;
 
-    json_array_foreach(reply->outputs, i, one)
-    {
-        count += json_is_null(json_object_get(one, "skipped"));
-    }
     if (result->error.code)
         call_set_hint(reply, call_hint(result->error.code));
     else if (result->exit_code != 0)
@@ -68,9 +92,10 @@ void call_reply_exec(struct tool_call *call, struct execution_outcome *outcome)
     struct tool_reply *reply = &call->reply;
 
     reply->kind = TOOL_REPLY_COMMAND;
+    reply->names = names_of(outcome);
     reply->outputs = outputs_of(call->session, outcome);
     call_take_result(call, outcome);
-    set_hint(reply);
+    set_hint(reply, count_files(outcome));
     call_reply(call);
 }
 

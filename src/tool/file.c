@@ -105,12 +105,21 @@ static void too_large(struct tool_call *call)
 static size_t on_data(void *ctx, const void *data, size_t length)
 {
     struct tool_call *call = ctx;
+    struct error err = {0};
 
-    if (length > LIMIT_EDIT_BYTES - MIN(call->file.length, LIMIT_EDIT_BYTES) ||
-        buf_append(&call->file, data, length) < 0) {
+    if (length > LIMIT_EDIT_BYTES - MIN(call->file.length, LIMIT_EDIT_BYTES)) {
         too_large(call);
         return length;
     }
+    if (session_manager_hold(call->tools->manager, call->caller.who.tenant, 2 * length, &err) < 0) {
+        box_cancel(call->box, call->op);
+        call->op = 0;
+        call->file_done(call, &err);
+        return length;
+    }
+    call->held += 2 * length;
+    if (buf_append(&call->file, data, length) < 0)
+        too_large(call);
     return length;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "model/text.h"
 #include "session/session.h"
 
@@ -41,6 +42,7 @@ void tool_reply_free(struct tool_reply *reply)
     if (reply->has_result)
         result_free(&reply->result);
     reply->has_result = false;
+    json_decref(ptr_take(&reply->names));
     json_decref(ptr_take(&reply->outputs));
     json_decref(ptr_take(&reply->cell));
     json_decref(ptr_take(&reply->cell_meta));
@@ -48,7 +50,38 @@ void tool_reply_free(struct tool_reply *reply)
     buf_free(&reply->text);
 }
 
+int tool_reply_read_on(const struct tool_reply *reply, int stream, const char *id, struct buf *text)
+{
+    const struct capture *capture = stream == 1 ? &reply->result.out : &reply->result.err;
+    size_t kept = utf8_floor(buf_text(&capture->kept), capture->kept.length);
+    unsigned long long next = reply->offset + kept, total = capture->total_bytes;
+
+    if (!reply->has_result || !capture->is_truncated || !reply->session_id[0] || !id[0] ||
+        next >= total)
+        return 0;
+    return buf_printf(text,
+                      "%s has %llu bytes: sandbox_wait {\"execution_id\": \"%s\", %s\"offset\": "
+                      "%llu} shows more",
+                      stream == 1 ? "stdout" : "stderr", total, id,
+                      stream == 1 ? "" : "\"stream\": \"stderr\", ", next);
+}
+
 /* ---- JSON ---- */
+
+static void add_read_on(const struct tool_reply *reply, json_t *json)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+
+    for (int stream = 1; stream <= 2; stream++) {
+        size_t before = text.length;
+
+        tool_reply_read_on(reply, stream, reply->execution_id, &text);
+        if (text.length > before && stream == 1 && reply->result.err.is_truncated)
+            buf_append_text(&text, "; ");
+    }
+    if (json && text.length > 0)
+        json_object_set_new(json, "read_on", json_stringn(buf_text(&text), text.length));
+}
 
 static json_t *text(const char *value)
 {
@@ -61,6 +94,8 @@ static json_t *failed(const struct tool_reply *reply)
     json_t *json = json_pack("{s:b, s:o, s:s, s:s}", "success", 0, "error", text(err->text), "code",
                              err->code ? err->code : ERROR_ENGINE, "hint", reply->hint);
 
+    if (json && reply->file_path)
+        json_object_set_new(json, "file_path", text(reply->file_path));
     if (json && reply->retry_s)
         json_object_set_new(json, "retry_after_s", json_integer(reply->retry_s));
     if (json && err->provider)
@@ -100,8 +135,7 @@ static json_t *choose(json_t *outputs, bool is_skipped)
 
     json_array_foreach(outputs, i, one)
     {
-        if (json_is_null(json_object_get(one, "skipped")) != is_skipped &&
-            json_array_size(chosen) < LIMIT_TOOL_OUTPUTS)
+        if (json_is_null(json_object_get(one, "skipped")) != is_skipped)
             json_array_append(chosen, one);
     }
     return chosen;
@@ -114,14 +148,15 @@ static json_t *command(const struct tool_reply *reply)
     json_t *json = NULL;
 
     if (whole)
-        json = json_pack(
-            "{s:O, s:O, s:O, s:b, s:b, s:o, s:o, s:I, s:O, s:s}", "exit_code",
-            json_object_get(whole, "exit_code"), "stdout", json_object_get(whole, "stdout"),
-            "stderr", json_object_get(whole, "stderr"), "stdout_truncated",
-            result->out.is_truncated, "stderr_truncated", result->err.is_truncated, "output_files",
-            choose(reply->outputs, false), "skipped_files", choose(reply->outputs, true),
-            "total_output_files", (json_int_t)result->total_output_files, "execution_time",
-            json_object_get(whole, "duration"), "execution_id", reply->execution_id);
+        json = json_pack("{s:O, s:O, s:O, s:b, s:b, s:O?, s:o, s:o, s:I, s:O, s:s}", "exit_code",
+                         json_object_get(whole, "exit_code"), "stdout",
+                         json_object_get(whole, "stdout"), "stderr",
+                         json_object_get(whole, "stderr"), "stdout_truncated",
+                         result->out.is_truncated, "stderr_truncated", result->err.is_truncated,
+                         "output_files", reply->names, "files", choose(reply->outputs, false),
+                         "skipped_files", choose(reply->outputs, true), "total_output_files",
+                         (json_int_t)result->total_output_files, "execution_time",
+                         json_object_get(whole, "duration"), "execution_id", reply->execution_id);
     if (json && result->timed_out)
         json_object_set_new(json, "timed_out", json_true());
     if (json && result->oom_killed)
@@ -197,6 +232,7 @@ json_t *tool_reply_json(const struct tool_reply *reply)
 {
     json_t *json = of_kind(reply);
 
+    add_read_on(reply, json);
     if (json && reply->session_id[0])
         json_object_set_new(json, "session_id", json_string(reply->session_id));
     if (json && reply->session_note[0])

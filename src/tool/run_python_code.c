@@ -86,6 +86,11 @@ static int failure_headline(const struct result *result, const char *stderr_text
     return buf_printf(reply, "Error: %.*s (exit code %d)\n", (int)length, line, result->exit_code);
 }
 
+int run_python_code_failed(const struct error *err, struct buf *reply)
+{
+    return buf_printf(reply, "Error: %s\n%s\n", err->text, advice(err->code));
+}
+
 /* The lines with the error and the advice; nothing on success. */
 static int headline(const struct result *result, const char *stderr_text, struct buf *reply)
 {
@@ -93,7 +98,7 @@ static int headline(const struct result *result, const char *stderr_text, struct
     int failed = 0;
 
     if (result->error.code)
-        return buf_printf(reply, "Error: %s\n%s\n", result->error.text, advice(result->error.code));
+        return run_python_code_failed(&result->error, reply);
     if (result->timed_out)
         return buf_printf(reply,
                           "Error: timed out after %g s\nThe code was stopped. Make it faster, "

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "model/json.h"
 
 #define NAMES_MAX 64
 #define SHOWN_MAX 60 /* bytes of a name from the input that an error repeats */
@@ -22,47 +23,28 @@ static const char *const type_words[] = {
     [JSON_FALSE] = "a boolean",  [JSON_NULL] = "null",
 };
 
-bool json_is_too_deep(const char *text, size_t length)
-{
-    bool in_string = false;
-    size_t depth = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        if (in_string && text[i] == '\\')
-            i++;
-        else if (text[i] == '"')
-            in_string = !in_string;
-        else if (!in_string && (text[i] == '{' || text[i] == '['))
-            depth++;
-        else if (!in_string && (text[i] == '}' || text[i] == ']'))
-            depth -= depth > 0;
-        if (depth > SCHEMA_DEPTH)
-            return true;
-    }
-    return false;
-}
-
 json_t *json_read(const char *text, size_t length, struct schema_problem *problem)
 {
-    json_error_t where;
-    json_t *json;
+    struct json_problem found;
+    json_t *json =
+        json_parse(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &found);
 
     *problem = (struct schema_problem){0};
-    /* Jansson's own limit is 2048 levels of recursion; checking first also keeps its tree small. */
-    if (json_is_too_deep(text, length)) {
-        problem->line = problem->column = 1;
-        error_set(&problem->err, -EINVAL, ERROR_BAD_JSON, "the JSON nests deeper than %d levels",
-                  SCHEMA_DEPTH);
-        return NULL;
-    }
-    json =
-        json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
     if (json)
         return json;
-    problem->line = where.line > 0 ? where.line : 1;
-    problem->column = where.column > 0 ? where.column : 1;
-    error_set(&problem->err, -EINVAL, ERROR_BAD_JSON, "not valid JSON: line %d, column %d: %s",
-              problem->line, problem->column, where.text);
+    if (found.num == -ENOMEM) {
+        error_memory(&problem->err);
+        return NULL;
+    }
+    problem->line = found.line;
+    problem->column = found.column;
+    if (found.num == -EINVAL)
+        error_set(&problem->err, -EINVAL, ERROR_BAD_JSON, "not valid JSON: line %d, column %d: %s",
+                  problem->line, problem->column, found.text);
+    else
+        error_set(&problem->err, found.num, found.num == -EFBIG ? ERROR_TOO_LARGE : ERROR_BAD_JSON,
+                  "the JSON is refused at line %d, column %d: %s", problem->line, problem->column,
+                  found.text);
     return NULL;
 }
 

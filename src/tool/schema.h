@@ -18,8 +18,6 @@
 
 typedef struct json_t json_t;
 
-#define SCHEMA_DEPTH 64
-
 /* What is wrong: err has code (bad_json, bad_input, unknown_parameter), number and text. */
 struct schema_problem {
     struct error err;
@@ -28,10 +26,8 @@ struct schema_problem {
     int line, column; /* of invalid JSON; 0: it was valid */
 };
 
-/* Whether brackets nest deeper than SCHEMA_DEPTH; scans the text before it is parsed. */
-bool json_is_too_deep(const char *text, size_t length);
-
-/* Any JSON value; duplicate members refused. New reference, or NULL and the problem. */
+/* Any JSON value within the bounds of model/json.h; duplicate members refused. New reference, or
+ * NULL and the problem. */
 json_t *json_read(const char *text, size_t length, struct schema_problem *problem);
 
 /* A compiled schema: rows are compiled once, when their door or tool starts. */

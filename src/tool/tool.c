@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "tool/schema.h"
 
 #define WORDS_MAX 32
@@ -122,7 +123,7 @@ int tool_call(const struct tool_row *tool, const char *json, size_t length,
 {
     CLEANUP(json_decrefp) json_t *call = NULL;
     json_t *parameters;
-    json_error_t where;
+    struct json_problem where;
     int failed = 0;
 
     if (!tool->is_alone) {
@@ -132,14 +133,7 @@ int tool_call(const struct tool_row *tool, const char *json, size_t length,
                             tool->name);
         return failed < 0 ? -ENOMEM : 0;
     }
-    if (json_is_too_deep(json, length)) {
-        failed = buf_printf(reply,
-                            "Error: the JSON nests deeper than %d levels. The parameters are "
-                            "one flat object.\n",
-                            SCHEMA_DEPTH);
-        return failed < 0 ? -ENOMEM : 0;
-    }
-    call = json_loadb(json, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+    call = json_parse(json, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
     if (!call)
         failed = buf_printf(reply,
                             "Error: the parameters are not valid JSON: line %d, column %d: "

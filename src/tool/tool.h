@@ -43,7 +43,8 @@ struct tool_row {
     const char *title;
     const char *category; /* "code_execution", "file_management" */
     const char *description;
-    const char *schema; /* JSON Schema of the parameters, as text */
+    const char *own_description; /* for a client whose calls share a session; NULL: the same */
+    const char *schema;          /* JSON Schema of the parameters, as text */
     /* MCP's annotations: readOnlyHint, destructiveHint, ... */
     bool is_read_only, is_destructive, is_idempotent, is_open_world;
     bool needs_session;  /* a call of a conversation without `session` uses the conversation's own
@@ -83,6 +84,9 @@ int tool_call(const struct tool_row *tool, const char *json, size_t length,
 
 /* The blocking handler. */
 int run_python_code(json_t *parameters, const struct tool_context *context, struct buf *reply);
+
+/* The reply to a call that an error of the engine or its configuration prevented. Pure. */
+int run_python_code_failed(const struct error *err, struct buf *reply);
 
 /* The compact text of a result, for run_python_code. Pure. */
 int run_python_code_reply(const struct result *result, struct buf *reply);

@@ -61,6 +61,7 @@ struct tool_call {
     const char *data; /* bytes to write; owned by the parameters or by `file` */
     size_t data_length, data_at;
     struct buf file; /* bytes that were read, or are written instead */
+    size_t held;     /* of them, and of their copy while they are changed */
     bool is_too_large;
     void (*file_done)(struct tool_call *call, const struct error *err);
 

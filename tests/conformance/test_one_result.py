@@ -12,7 +12,7 @@ META = {
     "runtime": TEXT, "execution_id": TEXT, "session_id": "text or null", "truncated": BOOL,
     "stdout_truncated": BOOL, "stderr_truncated": BOOL, "stdout_bytes": INT, "stderr_bytes": INT,
     "timed_out": BOOL, "oom_killed": BOOL, "disk_full": BOOL, "signal": "int or null",
-    "blocked_imports": "texts", "output_files": "list", "total_output_files": INT,
+    "blocked_imports": "texts", "output_files": "texts", "files": "list", "total_output_files": INT,
     "usage": "object",
     "resource_limits": "object", "isolation": "object",
 }
@@ -96,7 +96,9 @@ def assert_consistent(result, meta):
         assert result["exit_code"] == 128 + meta["signal"]
     if "error" in meta and meta["error"] is not None:
         assert_error(meta["error"])
-        assert result["exit_code"] == 1
+        not_found = meta["error"]["code"] == "command_not_found"
+        assert result["exit_code"] == (127 if not_found else 1)
+        assert result["stderr"].endswith(meta["error"]["message"] + "\n")
 
 
 BLOCK = {"SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true"}
@@ -160,7 +162,8 @@ def test_every_ending_is_the_one_result(runtime, ending):
 def test_a_command_that_is_not_there_is_the_one_result(runtime):
     result = support.exec_json("no-such-program", env={"SANDBOX_TYPE": runtime})
     assert_schema(result, runtime)
-    assert_says(result, {"exit_code": 1, "error": "command_not_found"})
+    assert_says(result, {"exit_code": 127, "error": "command_not_found"})
+    assert result["stderr"] == result.error["message"] + "\n"
 
 
 @pytest.mark.needs_namespaces
@@ -169,7 +172,8 @@ def test_output_files_are_listed_alike(runtime, room):
     result = support.run_json(code, "--out", "got", env={"SANDBOX_TYPE": runtime}, room=room)
     assert_schema(result, runtime)
     assert result.meta["total_output_files"] == 1
-    (entry,) = result.meta["output_files"]
+    assert result.meta["output_files"] == ["a.txt"]
+    (entry,) = result.meta["files"]
     assert entry["name"] == "a.txt" and entry["bytes"] == 3
     assert entry["path"] == str(room.work / "got" / "a.txt")
 

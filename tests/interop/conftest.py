@@ -105,6 +105,13 @@ class Place:
         connection.close()
         return reply
 
+    def post(self, path, body):
+        connection = Connection(self.socket)
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        reply = json.loads(connection.getresponse().read())
+        connection.close()
+        return reply
+
     def is_running(self, words):
         """Whether a command with these words runs in any session."""
         try:

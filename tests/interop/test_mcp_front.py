@@ -10,6 +10,7 @@ import time
 
 import pytest
 import support
+import wheels
 
 
 class Front:
@@ -91,7 +92,7 @@ def test_a_long_line_is_taken_and_a_longer_one_refused(front, place):
     content = "x" * (4 << 20)
     id_ = front.ask("tools/call", name="sandbox_write_file",
                     arguments={"file_path": "/tmp/big", "content": content})
-    assert "bytes_written: 4194304" in front.text(id_)
+    assert "4194304 bytes written" in front.text(id_)
     front.send(b'{"jsonrpc":"2.0","id":77,"method":"ping","params":{"pad":"' + b"y" * (42 << 20) +
                b'"}}')
     answer = front.hear()
@@ -135,19 +136,18 @@ def test_writing_a_file_is_done_again(front, place):
     place.cut_next("sandbox_write_file", "after")
     id_ = front.ask("tools/call", name="sandbox_write_file",
                     arguments={"file_path": "/tmp/a", "content": "b"})
-    assert "bytes_written: 1" in front.text(id_)
+    assert "1 bytes written" in front.text(id_)
 
 
 def test_a_session_that_ended_is_told_and_replaced(front, place):
-    first = front.text(front.exec("echo", "a"))
-    for session in place.sessions():
+    front.text(front.exec("echo", "a"))
+    before = place.sessions()
+    for session in before:
         place.bailey("session", "rm", session)
-    id_ = front.exec("echo", "b")
-    answer = front.hear()
-    assert answer["id"] == id_ and answer["result"]["isError"]
-    assert " ended at " in answer["result"]["content"][0]["text"]
-    third = front.text(front.exec("echo", "c"))
-    assert "c" in third and first.split("]")[0] != third.split("]")[0]
+    second = front.text(front.exec("echo", "b"))
+    assert "the earlier session has ended (it was deleted)" in second and "b\n" in second, second
+    assert len(place.sessions()) == 1 and place.sessions() != before
+    assert "earlier session" not in front.text(front.exec("true")), "it is said once"
 
 
 def test_first_calls_beside_each_other_share_a_session(front, place):
@@ -262,10 +262,19 @@ def test_bad_options(place):
 def test_output_that_was_cut_can_be_read_whole(place):
     front = Front(place)
     text = front.text(front.exec("sh", "-c", "i=0; while [ $i -lt 9000 ]; do echo $i; i=$((i+1)); done"))
-    uri = text.split("[whole stdout] ")[1].split("\n")[0]
+    whole = ""
+    while "[more] " in text:
+        shown, more = text.split("\n... (output truncated)\n[more] stdout has ")
+        whole += shown.split("]\n", 1)[1]
+        arguments = json.loads(more[more.index("{"):more.index("}") + 1])
+        whole += "\n" * (arguments["offset"] - len(whole))  # the mark begins a line of its own
+        text = front.text(front.ask("tools/call", name="sandbox_wait", arguments=arguments))
+    whole += text.split("]\n", 1)[1]
+    assert whole == "".join(f"{i}\n" for i in range(9000))
+    (session,) = place.sessions()
+    uri = f"sandbox://{session}/.log/1/stdout"
     front.ask("resources/read", uri=uri)
-    whole = front.hear()["result"]["contents"][0]
-    assert whole["text"] == "".join(f"{i}\n" for i in range(9000))
+    assert front.hear()["result"]["contents"][0]["text"] == whole
     for bad in (uri + "x", uri.replace("/stdout", ""), uri.replace(".log/1", ".log/99")):
         front.ask("resources/read", uri=bad)
         assert front.hear()["error"]["code"] == -32002
@@ -289,3 +298,92 @@ def test_the_real_broker_may_be_killed(place):
     assert again["broker_pid"] != status["broker_pid"]
     front.end()
     assert place.sessions() == []
+
+
+# --- a furnished session
+
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+def two_datasets(place):
+    place.room.write("a.csv", "x\n7\n")
+    place.room.write("b.csv", "y\n8\n")
+    return ["--data", "a=a.csv", "--data", "b=b.csv"]
+
+
+def test_a_session_with_data_is_there_before_the_first_call(place):
+    front = Front(place, "--template", "python", *two_datasets(place))
+    assert "7" in front.text(front.exec("cat", "/tmp/data/a.csv"))
+    assert "8" in front.text(front.exec("cat", "/tmp/data/b.csv"))
+    assert len(place.sessions()) == 1
+    front.end()
+    assert place.sessions() == [], "it was made for this conversation"
+
+
+def test_it_ends_with_the_conversation_that_never_called(place):
+    front = Front(place, *two_datasets(place))
+    front.ask("ping")
+    front.hear()
+    assert len(place.sessions()) == 1
+    front.end()
+    assert place.sessions() == []
+
+
+def test_its_data_is_there_again_when_it_has_expired(place):
+    place.env["SANDBOX_SESSION_IDLE"] = "1"
+    front = Front(place, *two_datasets(place))
+    front.text(front.exec("touch", "/tmp/mine"))
+    support.wait_until(lambda: not place.sessions(), "the session has expired")
+    text = front.text(front.exec("sh", "-c", "cat /tmp/data/a.csv; ls /tmp/mine"))
+    assert "x\n7" in text and "No such file" in text, text
+    assert "it was idle too long" in text and "the same datasets: /tmp/data/a.csv" in text, text
+    front.end()
+
+
+def test_a_named_session_is_furnished_and_stays(place):
+    front = Front(place, "--session", "work", *two_datasets(place))
+    front.text(front.exec("touch", "/tmp/mine"))
+    front.end()
+    assert place.sessions() == ["work"]
+    again = Front(place, "--session", "work", "--template", "python", "--data", "c=a.csv")
+    text = again.text(again.exec("ls", "/tmp/mine", "/tmp/data"))
+    assert all(name in text for name in ("/tmp/mine", "a.csv", "b.csv", "c.csv")), text
+    again.end()
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--data", "a=nowhere.csv"], "nowhere.csv"), (["--data", "a"], "NAME=FILE"),
+    (["--template", "nowhere"], "there is no template"), (["--template", "data"], "bailey template build data")])
+def test_what_cannot_be_had_is_said_at_once(place, options, words):
+    front = Front(place, *options)
+    out, err = front.end()
+    assert front.process.returncode == 125 and out == b"" and words in err.decode(), err
+    assert place.sessions() == []
+
+
+def test_a_session_with_another_template_is_refused(place):
+    made = place.bailey("session", "new", "--name", "work", "--template", "python")
+    assert made.returncode == 0, made
+    body = json.dumps({"name": "own", "packages": [], "warm_up": []}).encode()
+    assert place.post("/v1/templates", body)["name"] == "own"
+    front = Front(place, "--session", "work", "--template", "own")
+    out, err = front.end()
+    assert front.process.returncode == 125 and out == b"", err
+    assert b"has the template 'python'" in err and b"bailey session rm work" in err, err
+    assert place.sessions() == ["work"], "it was not touched"
+
+
+def test_the_instructions_say_which_packages_there_are(place):
+    wheels.folder(place.room.work / "shelf", wheels.Wheel("moat", "1.0", {"moat.py": "depth = 41\n"}))
+    place.env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(place.room.work / "shelf"))
+    plain = Front(place)
+    plain.ask("initialize", **INITIALIZE)
+    assert '["pip", "list"] lists it' in plain.hear()["result"]["instructions"]
+    plain.end()
+    body = json.dumps({"name": "data", "packages": ["moat"], "warm_up": []}).encode()
+    assert place.post("/v1/templates", body)["name"] == "data"
+    for options, words in (((), "packages: moat."), (("--template", "python"), '["pip", "list"] lists it')):
+        front = Front(place, *options)
+        front.ask("initialize", **INITIALIZE)
+        assert words in front.hear()["result"]["instructions"]
+        front.end()

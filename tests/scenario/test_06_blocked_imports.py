@@ -10,6 +10,7 @@ ON = {"SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true"}
 def assert_blocked(result, *modules):
     assert (result["exit_code"], result.status) == (1, 126), result
     assert result["stdout"] == ""
+    assert result["stderr"] == result.error["message"] + "\n"
     assert result.meta["blocked_imports"] == list(modules)
     assert result.error["code"] == "blocked_import"
     for module in modules:
@@ -74,6 +75,15 @@ def test_the_list_is_configurable():
     env = {**ON, "SANDBOX_BLOCKED_IMPORTS": "math, json"}
     assert_blocked(support.run_json("import json", env=env), "json")
     assert support.run_json("import subprocess; print(1)", env=env)["stdout"] == "1\n"
+
+
+def test_only_the_doctor_says_that_it_is_off():
+    said = support.bailey("doctor").stdout
+    assert said.count("SANDBOX_BLOCK_DANGEROUS_IMPORTS") == 1, said
+    assert "SANDBOX_BLOCK_DANGEROUS_IMPORTS" in support.bailey("doctor", "--json").json()["notice"]
+    assert "SANDBOX_BLOCK_DANGEROUS_IMPORTS" not in support.bailey("doctor", env=ON).stdout
+    done = support.bailey("run", "-c", "import os; print(1)")
+    assert (done.out, done.err) == (b"1\n", b""), done
 
 
 def test_it_is_off_unless_asked_for():

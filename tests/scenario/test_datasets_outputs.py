@@ -1,5 +1,6 @@
 """Datasets in, outputs back: what the box is given to read, and what comes out of it by itself."""
 import base64
+import http.client
 import os
 import signal
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import serve
+import support
 
 OUTPUT = {"name", "path", "bytes", "mime", "kind", "skipped", "modified_at", "id", "sha256", "url"}
 
@@ -50,9 +52,11 @@ def outputs(daemon, session):
 
 def names(reply):
     """Those that were fetched; what stayed in the box says so."""
-    for each in reply["output_files"]:
+    for each in reply["files"]:
         assert each["path"] or each["skipped"] or each["kind"] == "binary", each
-    return sorted(each["name"] for each in reply["output_files"] if each["path"])
+        assert each["name"] in reply["output_files"]
+    assert all(isinstance(name, str) for name in reply["output_files"]), reply
+    return sorted(each["name"] for each in reply["files"] if each["path"])
 
 
 # --- datasets ------------------------------------------------------------------------------------
@@ -196,7 +200,74 @@ def test_twenty_files_at_most(daemon, session):
     assert reply["total_output_files"] == 35
     assert len(names(reply)) == 20
     assert len(saved(daemon, session)) == 20
-    assert "20" in reply["hint"] or "35" in reply["hint"]
+    assert reply["hint"].startswith("Code executed successfully. 35 output files created."), reply
+
+
+def test_files_above_twenty_are_named_and_claimed_once(daemon, session):
+    wanted = {f"{n}.txt" for n in range(45)}
+    reply = tool(daemon, session, "for n in $(seq 0 44); do echo $n > /tmp/output/$n.txt; done")
+    assert set(reply["output_files"]) == wanted and len(reply["output_files"]) == 45
+    listed = outputs(daemon, session)
+    assert set(listed) == wanted
+    assert sum(1 for each in listed.values() if each["path"]) == 20
+    waiting = [each["skipped"] for each in listed.values() if not each["path"]]
+    assert len(waiting) == 25 and set(waiting) == {"too many at once: fetched after the next command"}
+    done = daemon.bailey("outputs", session)
+    assert all(name.encode() in done.out for name in wanted), done
+    later = tool(daemon, session, "echo new > /tmp/output/own.txt")
+    assert later["output_files"] == ["own.txt"], later  # what an earlier command wrote is not its own
+    assert later["total_output_files"] == 46
+    last = tool(daemon, session, "true")
+    assert (last["output_files"], last["total_output_files"]) == ([], 46), last
+    assert set(saved(daemon, session)) == wanted | {"own.txt"}
+
+
+def test_leftovers_are_not_claimed_after_a_restart_of_the_broker():
+    with serve.Daemon() as own:
+        session = own.session()["id"]
+        tool(own, session, "for n in $(seq 0 29); do echo $n > /tmp/output/$n.txt; done")
+        before = own.get("/v1/info")
+        os.kill(before["broker_pid"], signal.SIGKILL)
+        support.wait_until(lambda: restarted(own, before), "another broker answers")
+        assert tool(own, session, "true")["output_files"] == []
+        assert len(saved(own, session)) == 30
+
+
+def restarted(own, before):
+    try:
+        return own.get("/v1/info")["broker_pid"] != before["broker_pid"]
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+@pytest.mark.parametrize("name, content", [
+    ("t.parquet", b"PAR1\0\0PAR1"), ("t.arrow", b"ARROW1\0\0"), ("t.xlsx", b"PK\3\4rest"),
+    ("t.pdf", b"%PDF-1.7\n"), ("t.webp", b"RIFF\4\0\0\0WEBPVP8 "), ("t.zip", b"PK\3\4rest"),
+    ("t.ipynb", b'{"cells": []}')])
+def test_files_that_people_want_are_saved_like_csv(daemon, session, name, content):
+    text = base64.b64encode(content).decode()
+    reply = tool(daemon, session, f"echo {text} | base64 -d > /tmp/output/{name}")
+    assert names(reply) == [name], reply
+    assert saved(daemon, session) == {name: content}
+    assert outputs(daemon, session)[name]["kind"] != "binary"
+
+
+@pytest.mark.parametrize("door", ["rest", "path", "cli"])
+def test_a_dataset_keeps_its_ending(daemon, door):
+    content = b"PAR1\xff\0PAR1"
+    if door == "rest":
+        session = daemon.session(datasets=[{
+            "name": "s.parquet", "content_base64": base64.b64encode(content).decode()}])["id"]
+    elif door == "path":
+        (daemon.shared / "given.parquet").write_bytes(content)
+        session = daemon.session(datasets=[{"name": "s", "path": str(daemon.shared / "given.parquet")}])["id"]
+    else:
+        daemon.room.write("given.parquet", content)
+        done = daemon.bailey("session", "new", "--data", "s=given.parquet", "--data", "t=given.parquet", "--json")
+        assert done.status == 0, done
+        session = done.json()["id"]
+    assert daemon.read(session, "/tmp/data/s.parquet") == content
+    daemon.end(session)
 
 
 def test_only_what_changed_is_copied_again(daemon, session):

@@ -23,7 +23,7 @@ def assert_said(result, *more):
     assert result["exit_code"] == 1 and result["stdout"] == "", result
     assert result.error["code"] == "provider_unavailable", result
     for words in (NOT_THERE, REMEDY, *more):
-        assert words in result.error["message"], result
+        assert words in result.error["message"] and words in result["stderr"], result
     assert result.status == 125 and "fallback" not in result.meta, result
 
 

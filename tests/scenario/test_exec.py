@@ -27,7 +27,7 @@ def test_options_are_those_of_run(room):
 
 def test_a_program_that_is_not_there(way):
     result = way.exec_json("no-such-program")
-    assert (result["exit_code"], result.status) == (1, 127)
+    assert (result["exit_code"], result.status) == (127, 127)
     assert result.error["code"] == "command_not_found"
     assert "no-such-program" in result.error["message"]
     assert result["stdout"] == ""

@@ -25,7 +25,7 @@ APART = {
     "audit": {"audit_write"},
     "row": {"execution_save", "execution_record", "cell_new", "session_cell", "request_new",
             "session_exec"},
-    "kernel": {"cell_event_parse"},
+    "kernel": {"cell_event_parse", "cell_event_within"},
 }
 
 

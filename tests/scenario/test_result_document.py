@@ -67,7 +67,7 @@ def test_files(room):
     code = "import os; os.chdir(os.environ['OUTPUT_DIR']); open('a', 'w').write('a'); os.symlink('a', 'b')"
     result = support.run_json(code, "--out", "out", room=room)
     assert_result(result)
-    shown = re.findall(r'^\| `(output_files|skipped_files)` .*?: `(\{.*?\})`', PAGE, re.M)
+    shown = re.findall(r'^\| `(files|skipped_files)` .*?: `(\{.*?\})`', PAGE, re.M)
     for name, shape in shown:
         assert [set(one) for one in result["meta"][name]] == [set(re.findall(r'"(\w+)"', shape))]
     assert len(shown) == 2

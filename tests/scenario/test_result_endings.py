@@ -130,7 +130,7 @@ def test_blocked_import():
 
 def test_command_not_found():
     result = support.exec_json("no-such-program")
-    assert (result["exit_code"], result.status) == (1, 127)
+    assert (result["exit_code"], result.status) == (127, 127)
     assert result.error["code"] == "command_not_found"
     assert result.meta["signal"] is None
 

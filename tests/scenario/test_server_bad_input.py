@@ -137,9 +137,9 @@ def test_arguments_of_a_tool(server):
 # --- too large
 
 
-@pytest.mark.parametrize("path, code, limit", [(REST, "too_large", 32 << 20),
+@pytest.mark.parametrize("path, code, limit", [(REST, "too_large", 16 << 20),
                                                (EXECUTE, "too_large", 10 << 20),
-                                               (MCP, -32600, 40 << 20)])
+                                               (MCP, -32600, 17 << 20)])
 def test_too_large_a_body(server, path, code, limit):
     """Refused by its length, before a byte of it was sent; the answer says how much it may be."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=support.PATIENCE)
@@ -294,7 +294,7 @@ def test_the_nearest_word_of_a_websocket(ws):
 
 
 @pytest.mark.parametrize("first, data, claim, code", [
-    (FIN | TEXT, b"x", (32 << 20) + 1, 1009), (FIN | TEXT, b"x", 1 << 62, 1009),
+    (FIN | TEXT, b"x", (16 << 20) + 1, 1009), (FIN | TEXT, b"x", 1 << 62, 1009),
     (FIN | BINARY, b"\0", None, 1003), (FIN | TEXT, b"\xff", None, 1007), (FIN | 3, b"", None, 1002),
 ])
 def test_frames_of_a_websocket(server, session, first, data, claim, code):

@@ -173,7 +173,8 @@ def test_a_box_does_not_outlive_a_warden_that_was_killed():
     process = support.start("run", "--json", "--stdin", "--timeout", "600", "-c",
                             "import sys; sys.stdin.read()", stdin=-1)
     support.wait_until(lambda: has_python(process), "a python beneath bailey")
-    for pid in sorted(below(process)):
+    inside = below(process)
+    for pid in sorted(inside):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -182,4 +183,6 @@ def test_a_box_does_not_outlive_a_warden_that_was_killed():
     result = support.Done([], process.returncode, out, err, None).json()
     assert result["exit_code"] != 0
     assert process.returncode not in (0, 124)
-    support.reap_orphans()  # without a pid namespace the killed guest is ours now
+    # Without a pid namespace the killed guest is ours now, whenever it gets to its end.
+    support.wait_until(lambda: support.reap_orphans() or not inside & set(support.descendants()),
+                       f"processes {inside} are gone")

@@ -129,7 +129,9 @@ def test_several_outputs(daemon, tools):
     reply = tools.run("python3", "/tmp/many.py")
     assert reply["exit_code"] == 0 and reply["total_output_files"] == 3, reply
     assert reply["hint"] == files_created(3)
-    assert len(reply["output_files"]) == 3
+    assert reply["output_files"] == ["a.csv", "b.json", "sub/c.txt"]
+    assert [each["name"] for each in reply["files"]] == reply["output_files"]
+    assert all({"path", "bytes", "mime", "id", "url"} <= set(each) for each in reply["files"])
     folder = Path(daemon.get(f"/v1/sessions/{tools.session}")["output_folder"])
     assert folder.name == f"session_{tools.session}" and folder.parent.name == "output"
     assert (folder / "a.csv").read_text() == "x\n1\n"
@@ -150,6 +152,25 @@ def test_background_and_wait(tools):
     done = tools.call("sandbox_wait", execution_id=begun["execution_id"])
     assert (done["exit_code"], done["stdout"]) == (0, "first\nlast\n"), done
     assert done["output_files"] == [] and done["hint"] == NO_FILES
+
+
+def test_an_error_of_a_file_tool_names_the_file(tools):
+    outside = tools.write("/etc/x", "text")
+    assert (outside["success"], outside["file_path"]) == (False, "/etc/x"), outside
+    missing = tools.edit("/tmp/../tmp/nowhere", "a", "b")
+    assert (missing["success"], missing["file_path"]) == (False, "/tmp/nowhere"), missing
+    tools.write("/tmp/f", "text")
+    for old, new in (("nothing like it", "x"), ("", "x"), ("t", "x"), ("text", "text")):
+        reply = tools.edit("/tmp/f", old, new)
+        assert (reply["success"], reply["file_path"]) == (False, "/tmp/f"), reply
+    wrong = tools.call("sandbox_write_file", file_path="/tmp/f", content=7)
+    assert (wrong["success"], wrong["file_path"]) == (False, "/tmp/f"), wrong
+
+
+def test_a_command_that_is_not_there_is_127_and_stderr_says_so(tools):
+    reply = tools.run("no-such-program")
+    assert reply["exit_code"] == 127 and reply["stderr"].startswith("no-such-program: "), reply
+    assert reply["stderr"].strip() == reply["error"] and reply["code"] == "command_not_found"
 
 
 def test_run_python_code_is_a_fresh_box(tools):

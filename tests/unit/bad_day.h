@@ -7,8 +7,10 @@
 
 #include "unit.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,14 +35,24 @@ static inline void limit_files(uint64_t bytes)
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
+/* In the child: it cannot be tried here, for this reason, which tools/run-tests shows. */
+#define CANNOT_TRY(what)                             \
+    do {                                             \
+        printf("# %s: %s\n", what, strerror(errno)); \
+        fflush(stdout);                              \
+        _exit(BAD_DAY_SKIPPED);                      \
+    } while (0)
+
 struct place; /* what the test has set up */
 
 /* Runs it in a child, and skips when that says so. */
 static inline void in_child(struct place *place, void (*run)(struct place *place))
 {
-    pid_t pid = fork();
     int status = 0;
+    pid_t pid;
 
+    fflush(stdout); /* or the child's words came before what is not written yet */
+    pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         run(place);

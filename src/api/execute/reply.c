@@ -20,7 +20,7 @@ void execute_reply(struct http_request *http, unsigned status, const char *const
     if (!json || text_of_json(json, FRONT_JSON, &text) < 0 || buf_append_text(&text, "\n") < 0)
         http_reply(http, 500, TYPE_JSON, NULL, trouble, sizeof(trouble) - 1);
     else
-        http_reply(http, status, TYPE_JSON, headers, buf_text(&text), text.length);
+        http_reply_text(http, status, TYPE_JSON, headers, &text);
     json_decref(json);
 }
 

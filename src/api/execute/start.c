@@ -56,15 +56,13 @@ static bool is_cut(const struct calling *calling, const struct result *result)
 }
 
 /*
- * Appends the reason of a missing exit status to the program's output; the note about a timeout
+ * A program without an exit status has -1, and stderr says why; the note about a timeout is there
  * only if stderr is empty.
  */
 static void explain(struct result *result)
 {
     if (result->timed_out && result->err.kept.length > 0)
         buf_clear(&result->note);
-    if (result->error.code)
-        result_note(result, "%s", result->error.text);
     if (result->timed_out || result->error.code)
         result->exit_code = -1;
 }
@@ -119,7 +117,7 @@ int execute_admit(struct door_call *call, struct error *err)
     bool has_key = http_header(call->http, "Authorization") || http_header(call->http, "X-API-Key");
 
     if (call->route->is_open) {
-        auth_enter(&call->front->auth, call->http, &call->caller.who);
+        auth_enter(call->http, &call->caller.who);
         return 0;
     }
     if (http_is_local(call->http) || has_key ||

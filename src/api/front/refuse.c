@@ -35,10 +35,14 @@ void front_no_route(struct http_request *http, bool is_path, const char *allow, 
                                         .nearest = nearest[0] ? nearest : NULL});
 }
 
+#define RETRY "Retry-After: 1"
+
 static const char *code_of(unsigned status)
 {
     return status == 400   ? ERROR_BAD_INPUT
            : status == 403 ? ERROR_FORBIDDEN
+           : status == 429 ? ERROR_QUOTA
+           : status == 503 ? ERROR_BUSY
            : status >= 500 ? ERROR_ENGINE
                            : ERROR_TOO_LARGE;
 }
@@ -47,5 +51,8 @@ void front_server_refuses(struct http_request *http, unsigned status, const char
 {
     if (status == 403)
         front_page_refused(ctx, http);
-    refuse(http, &(struct door_refusal){.status = status, .code = code_of(status), .text = why});
+    refuse(http, &(struct door_refusal){.status = status,
+                                        .code = code_of(status),
+                                        .text = why,
+                                        .header = status == 429 || status == 503 ? RETRY : NULL});
 }

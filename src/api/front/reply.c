@@ -21,7 +21,7 @@ void front_reply_with(struct http_request *http, unsigned status, const char *co
     if (!json || text_of_json(json, FRONT_JSON, &text) < 0 || buf_append_text(&text, "\n") < 0)
         front_fail_memory(http);
     else
-        http_reply(http, status, TYPE_JSON, headers, buf_text(&text), text.length);
+        http_reply_text(http, status, TYPE_JSON, headers, &text);
     json_decref(json);
 }
 

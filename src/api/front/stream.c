@@ -10,13 +10,36 @@
 
 const char *const front_event_headers[] = {"Cache-Control: no-store", NULL};
 
+/*
+ * What came after `before` is more than may wait for readers of this tenant: it is dropped, and the
+ * stream ends. A client of events can go on after the last one it has.
+ */
+static void give_up(struct front_stream *stream, size_t before)
+{
+    if (!stream->counted) {
+        stream->is_broken = true;
+        return;
+    }
+    stream->text.length = before;
+    front_stream_event(stream, NULL, "closed",
+                       json_pack("{s:s, s:s}", "code", ERROR_QUOTA, "message",
+                                 "events that are not read yet take too much memory of this "
+                                 "tenant's share; read them, and resume with Last-Event-ID"));
+    stream->is_over = stream->was_stopped = true;
+}
+
 static long on_more(void *ctx, void *data, size_t size)
 {
     struct front_stream *stream = ctx;
     size_t length;
 
-    if (stream->text.length <= stream->low && !stream->is_over && !stream->is_broken)
+    if (stream->text.length <= stream->low && !stream->is_over && !stream->is_broken) {
+        size_t before = stream->text.length;
+
         stream->fill(stream->ctx);
+        if (http_hold(stream->http, stream->text.length) < 0)
+            give_up(stream, before);
+    }
     if (stream->is_broken)
         return HTTP_ABORT;
     length = MIN(size, stream->text.length);
@@ -24,6 +47,9 @@ static long on_more(void *ctx, void *data, size_t size)
         return stream->is_over ? HTTP_END : 0;
     memcpy(data, stream->text.data, length);
     buf_consume(&stream->text, length);
+    if (stream->text.length == 0)
+        buf_free(&stream->text); /* a long event may have been in it */
+    http_hold(stream->http, stream->text.length);
     return (long)length;
 }
 

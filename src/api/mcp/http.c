@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "model/text.h"
 
 #define LOOK_MS 500         /* interval of the sweep while requests run */
@@ -346,13 +347,14 @@ static void on_post(struct mcp_http *door, struct http_request *http, const stru
     if (!check_types(&post) || !take_pin(&post))
         return;
     text = http_body(http, &length);
-    if (!mcp_is_too_deep(text, length))
-        message = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    message = json_parse(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     post.message = message;
-    if (message)
+    if (message) {
+        http_body_drop(http);
         take_post(&post);
-    else
+    } else {
         refuse_text(&post, text, length);
+    }
 }
 
 /* ---- GET and DELETE ---- */

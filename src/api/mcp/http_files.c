@@ -52,6 +52,11 @@ struct reading {
     size_t maximum;
     char path[LIMIT_PATH_BYTES + 1];
     struct buf data;
+    /* Its bytes count for the tenant while they are here. */
+    struct session_manager *manager;
+    char tenant[TENANT_MAX];
+    size_t held;
+    struct error refused;
 };
 
 static void reading_free(struct reading *reading)
@@ -60,6 +65,7 @@ static void reading_free(struct reading *reading)
         session_box_cancel(reading->session, reading);
     if (reading->op)
         box_cancel(reading->box, reading->op);
+    session_manager_release(reading->manager, reading->tenant, reading->held);
     buf_free(&reading->data);
     free(reading);
 }
@@ -165,12 +171,20 @@ static void read_folder(struct reading *reading)
     reading_missing(reading, &told);
 }
 
+static bool may_hold(struct reading *reading, size_t bytes)
+{
+    if (session_manager_hold(reading->manager, reading->tenant, bytes, &reading->refused) < 0)
+        return false;
+    reading->held += bytes;
+    return true;
+}
+
 static size_t on_data(void *ctx, const void *data, size_t length)
 {
     struct reading *reading = ctx;
 
     if (length > reading->maximum - MIN(reading->data.length, reading->maximum) ||
-        buf_append(&reading->data, data, length) < 0)
+        !may_hold(reading, length) || buf_append(&reading->data, data, length) < 0)
         reading->is_too_large = true;
     return length; /* the rest is dropped; at most one byte above the maximum was requested */
 }
@@ -181,6 +195,10 @@ static void on_got(void *ctx, const struct error *err)
     struct error told = {0};
 
     reading->op = 0;
+    if (reading->refused.num < 0) {
+        reading_missing(reading, &reading->refused);
+        return;
+    }
     if (err->num == 0) {
         reading_done(reading, reading->is_too_large ? MCP_READ_TOO_LARGE : MCP_READ_FILE);
         return;
@@ -275,9 +293,11 @@ int mcp_engine_read(void *ctx, const struct mcp_asker *asker, struct mcp_work *w
     *reading = (struct reading){
         .task = {.work = work, .cancel = reading_cancel},
         .maximum = maximum,
+        .manager = ((struct mcp_engine *)ctx)->auth->manager,
         .data = BUF_INIT(MAX(maximum, (size_t)LIMIT_MCP_RESOURCE) + 1),
     };
     str_copy(reading->path, sizeof(reading->path), path);
+    str_copy(reading->tenant, sizeof(reading->tenant), asker->caller.who.tenant);
     mcp_work_attach(work, reading);
     begin(reading, ctx, &asker->caller.who, session);
     return 0;

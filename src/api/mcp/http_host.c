@@ -14,9 +14,11 @@
 #include "base/str.h"
 #include "session/session.h"
 #include "session/session_manager.h"
+#include "session/template.h"
 #include "tool/call.h"
 
-#define TAIL 2048 /* bytes of output that are searched for the last line */
+#define PACKAGES_TAIL 48 /* bytes for how many more packages there are */
+#define TAIL 2048        /* bytes of output that are searched for the last line */
 
 struct mcp_engine *mcp_engine_new(struct session_manager *manager, struct tools *tools,
                                   const struct auth *auth)
@@ -241,6 +243,54 @@ static void host_cancel(void *ctx, struct mcp_work *work, bool is_left)
         task->cancel(ctx, task, is_left);
 }
 
+/*
+ * Names without versions, as many as fit: clients cut instructions that are long. The host's own
+ * Python and a container's are not looked into.
+ */
+static void add_packages(json_t *template, struct buf *text)
+{
+    json_t *packages = json_object_get(template, "packages"), *one;
+    size_t i, left = json_array_size(packages);
+
+    if (left == 0) {
+        buf_append_text(text, "\nPython has the standard library and what is installed on this "
+                              "machine; [\"pip\", \"list\"] lists it.");
+        return;
+    }
+    buf_append_text(text, "\nPython has these packages: ");
+    json_array_foreach(packages, i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "name"));
+
+        if (text->length + strlen(name ? name : "") + PACKAGES_TAIL > text->maximum)
+            break;
+        buf_printf(text, "%s%s", i > 0 ? ", " : "", name ? name : "");
+        left--;
+    }
+    if (left > 0)
+        buf_printf(text, " and %zu more ([\"pip\", \"list\"])", left);
+    buf_append_text(text, ".");
+}
+
+static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *text)
+{
+    struct mcp_engine *host = ctx;
+    CLEANUP(json_decrefp) json_t *session = NULL;
+    CLEANUP(json_decrefp) json_t *template = NULL;
+    struct session_template found = {0};
+    struct error ignored = {0};
+    struct session *own;
+
+    if (asker->own && (*asker->own)[0] &&
+        auth_session(host->auth, &asker->caller.who, *asker->own, true, &own, &ignored) == 0)
+        session = session_json(own);
+    if (session_manager_template(host->manager,
+                                 json_string_value(json_object_get(session, "template")), &found,
+                                 &ignored) == 0 &&
+        template_json(host->manager, found.name, &template, &ignored) == 0)
+        add_packages(template, text);
+}
+
 /* Reports the end of its output, from the stream that has some. */
 static void host_look(void *ctx, struct mcp_work *work)
 {
@@ -283,6 +333,7 @@ const struct mcp_http_ops mcp_engine_ops = {
     .call = host_call,
     .list = mcp_engine_list,
     .read = mcp_engine_read,
+    .about = host_about,
     .cancel = host_cancel,
     .look = host_look,
     .left = host_left,

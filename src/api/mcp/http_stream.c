@@ -328,7 +328,16 @@ static void on_cancel(void *ctx, struct mcp_work *work)
     stream->door->spec.ops->cancel(stream->door->spec.host, work, !stream->door->is_closing);
 }
 
-const struct mcp_ops mcp_stream_ops = {mcp_stream_send, on_call, on_list, on_read, on_cancel};
+static void on_about(void *ctx, struct buf *text)
+{
+    struct mcp_stream *stream = ctx;
+
+    if (stream->door->spec.ops->about)
+        stream->door->spec.ops->about(stream->door->spec.host, &stream->asker, text);
+}
+
+const struct mcp_ops mcp_stream_ops = {mcp_stream_send, on_call,   on_list,
+                                       on_read,         on_cancel, on_about};
 
 /* ---- creation and end ---- */
 

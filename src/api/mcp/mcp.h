@@ -27,7 +27,8 @@ struct tool_row;
 
 struct mcp_server; /* shared by all connections: constant after creation */
 struct mcp_peer;   /* one connection */
-struct mcp_work;   /* a request that waits for the host */
+struct buf;
+struct mcp_work; /* a request that waits for the host */
 
 struct mcp_settings {
     const struct tool_row *tools; /* borrowed for the server's life */
@@ -60,6 +61,8 @@ struct mcp_ops {
                 size_t maximum, struct error *err);
     /* The work is no longer wanted: what it runs must end. No callback about it may follow. */
     void (*cancel)(void *ctx, struct mcp_work *work);
+    /* A sentence for the instructions about the packages that code has; NULL: nothing is said. */
+    void (*about)(void *ctx, struct buf *text);
 };
 
 int mcp_peer_new(const struct mcp_server *server, const struct mcp_ops *ops, void *ctx,

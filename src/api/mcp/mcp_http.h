@@ -41,6 +41,8 @@ struct mcp_http_ops {
                 struct error *err);
     int (*read)(void *host, const struct mcp_asker *asker, struct mcp_work *work,
                 const char *session, const char *path, size_t maximum, struct error *err);
+    /* As in mcp_ops: of the conversation's session, or of one that would be made. */
+    void (*about)(void *host, const struct mcp_asker *asker, struct buf *text);
     /* is_left: the client left. Objects created for this work only, and named only in its
      * answer, are removed. */
     void (*cancel)(void *host, struct mcp_work *work, bool is_left);

@@ -14,6 +14,7 @@
 #include "api/mcp/mcp_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "model/text.h"
 
 enum { ERA_LEGACY = 1, ERA_MODERN = 2, ERA_BOTH = 3 };
@@ -241,26 +242,22 @@ void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, ui
 {
     CLEANUP(json_decrefp) json_t *message = NULL;
     CLEANUP(json_decrefp) json_t *id = NULL;
-    json_error_t where = {0};
+    struct json_problem problem;
 
     if (is_blank(text, length))
         return;
-    if (mcp_is_too_deep(text, length)) {
-        id = mcp_raw_id(text, length);
-        mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence},
-                       MCP_PARSE_ERROR, NULL, "the message nests deeper than %d levels",
-                       LIMIT_MCP_DEPTH);
-        return;
-    }
     /* Of duplicate members the last wins, as usual in JSON. */
-    message = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+    message = json_parse(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &problem);
     if (message) {
         mcp_peer_take(peer, message, now_ms);
         return;
     }
     id = mcp_raw_id(text, length);
     mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence},
-                   MCP_PARSE_ERROR, NULL, "not JSON: byte %d: %s", where.position, where.text);
+                   MCP_PARSE_ERROR, NULL,
+                   problem.num == -EINVAL ? "not JSON: byte %zu: %s"
+                                          : "the message is refused at byte %zu: %s",
+                   problem.position, problem.text);
 }
 
 void mcp_peer_too_long(struct mcp_peer *peer, const char *text, size_t length)
@@ -287,11 +284,16 @@ int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret,
     server->has_fixtures = settings->has_fixtures;
     if (settings->prompt && !(server->prompt = strdup(settings->prompt)))
         return error_memory(err);
-    server->tool_list = mcp_tools_build(settings, err);
-    if (!server->tool_list)
+    server->tool_list = mcp_tools_build(settings, false, err);
+    if (server->tool_list && settings->is_http)
+        server->stateless_list = mcp_tools_build(settings, true, err);
+    if (!server->tool_list || (settings->is_http && !server->stateless_list))
         return err && err->num < 0 ? err->num : -ENOMEM;
-    if (server->has_fixtures)
+    if (server->has_fixtures) {
         mcp_fixtures_list("tools", server->tool_list);
+        if (server->stateless_list)
+            mcp_fixtures_list("tools", server->stateless_list);
+    }
     *ret = ptr_take(&server);
     return 0;
 }
@@ -301,6 +303,7 @@ void mcp_server_freep(struct mcp_server **server)
     if (!*server)
         return;
     json_decref((*server)->tool_list);
+    json_decref((*server)->stateless_list);
     free((*server)->prompt);
     free(*server);
     *server = NULL;

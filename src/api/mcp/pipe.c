@@ -38,6 +38,7 @@ struct mcp_pipe {
     char told[MCP_PIPE_HEAD_MAX];         /* the last "s" message */
     uint64_t answered;                    /* SEQ of the last answer */
     struct mcp_pipe_frame *frames, **end; /* frames that wait for room */
+    size_t queued;                        /* their bytes */
     bool ends;                            /* "e" arrived, or the grace time is over */
     struct ending *ending;                /* its session is being ended; NULL: no */
 };
@@ -64,6 +65,7 @@ static void drop_frames(struct mcp_pipe *pipe)
         free(frame);
     }
     pipe->end = &pipe->frames;
+    pipe->queued = 0;
 }
 
 static void on_drained(void *ctx)
@@ -78,6 +80,8 @@ static void on_drained(void *ctx)
         pipe->frames = frame->next;
         if (!pipe->frames)
             pipe->end = &pipe->frames;
+        pipe->queued -= frame->length;
+        websocket_owns(pipe->socket, pipe->queued);
         free(frame);
     }
     if (pipe->socket)
@@ -107,6 +111,8 @@ static void send_frame(struct mcp_pipe *pipe, const char *head, const char *text
         memcpy(frame->data + before + 1, text, length);
     *pipe->end = frame;
     pipe->end = &frame->next;
+    pipe->queued += frame->length;
+    websocket_owns(pipe->socket, pipe->queued);
     if (!websocket_has_room(pipe->socket))
         websocket_hold(pipe->socket,
                        true); /* a client that does not read gets no further requests handled */
@@ -191,7 +197,18 @@ static void on_cancel(void *ctx, struct mcp_work *work)
         send_settled(pipe, work->origin.sequence);
 }
 
-static const struct mcp_ops peer_ops = {on_send, on_call, on_list, on_read, on_cancel};
+static void on_about(void *ctx, struct buf *text)
+{
+    struct mcp_pipe *pipe = ctx;
+    const struct mcp_http_spec *spec = &pipe->door->spec;
+
+    if (pipe->name[0])
+        str_copy(pipe->own, sizeof(pipe->own), pipe->name);
+    if (spec->ops->about)
+        spec->ops->about(spec->host, &pipe->asker, text);
+}
+
+static const struct mcp_ops peer_ops = {on_send, on_call, on_list, on_read, on_cancel, on_about};
 
 /* ---- life ---- */
 

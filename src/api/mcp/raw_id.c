@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/mcp/mcp_private.h"
+#include "model/json.h"
 
 #define ID_TEXT_MAX 512
 
@@ -28,23 +29,6 @@ static size_t blanks_end(const char *text, size_t length, size_t at)
     return at;
 }
 
-bool mcp_is_too_deep(const char *text, size_t length)
-{
-    size_t depth = 0;
-
-    for (size_t at = 0; at < length; at++) {
-        if (text[at] == '"')
-            at = string_end(text, length, at) - 1;
-        else if (text[at] == '{' || text[at] == '[')
-            depth++;
-        else if (text[at] == '}' || text[at] == ']')
-            depth -= depth > 0;
-        if (depth > LIMIT_MCP_DEPTH)
-            return true;
-    }
-    return false;
-}
-
 /* An id is a string or an integer. */
 static json_t *read_id(const char *text, size_t length, size_t at)
 {
@@ -58,7 +42,7 @@ static json_t *read_id(const char *text, size_t length, size_t at)
             end++;
     if (end - at > ID_TEXT_MAX)
         return NULL;
-    id = json_loadb(text + at, end - at, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    id = json_parse(text + at, end - at, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (json_is_string(id) || json_is_integer(id))
         return id;
     json_decref(id);

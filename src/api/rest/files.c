@@ -8,7 +8,9 @@
 #include "base/str.h"
 #include "model/text.h"
 
-#define LIST_MAX (64 * MIB) /* bytes of one listing as text */
+#define LIST_MAX (8 * MIB) /* bytes of one listing as text; then it is truncated */
+#define LIST_BEGIN "{\"entries\":["
+#define LIST_END 64 /* room for what follows the entries */
 
 static void on_done(void *ctx, const struct error *err)
 {
@@ -136,8 +138,8 @@ void files_stat(struct door_call *call)
  */
 
 struct listing {
-    struct buf text;
-    bool is_cut;
+    struct buf text; /* the reply, as far as it is there */
+    bool is_cut, has_any;
 };
 
 static void on_list_entry(void *ctx, const struct box_entry *entry)
@@ -150,17 +152,18 @@ static void on_list_entry(void *ctx, const struct box_entry *entry)
     if (listing->is_cut)
         return;
     if (!json || text_of_json(json, FRONT_JSON, &text) < 0 ||
-        text.length + 64 > listing->text.maximum - listing->text.length)
+        text.length + LIST_END > listing->text.maximum - listing->text.length)
         listing->is_cut = true;
     else
-        listing->is_cut = buf_printf(&listing->text, "%s%s", listing->text.length > 0 ? "," : "",
-                                     buf_text(&text)) < 0;
+        listing->is_cut =
+            buf_append_text(&listing->text, listing->has_any ? "," : LIST_BEGIN) < 0 ||
+            buf_append(&listing->text, buf_text(&text), text.length) < 0;
+    listing->has_any = true;
     json_decref(json);
 }
 
 static void on_list_done(void *ctx, const struct error *err)
 {
-    CLEANUP(buf_free) struct buf reply = BUF_INIT(LIST_MAX + KIB);
     struct file_call *file = ctx;
     struct listing *listing = file->own;
 
@@ -171,12 +174,11 @@ static void on_list_done(void *ctx, const struct error *err)
         return;
     }
     file->op = 0;
-    if (buf_append_text(&reply, "{\"entries\":[") < 0 ||
-        buf_append(&reply, buf_text(&listing->text), listing->text.length) < 0 ||
-        buf_printf(&reply, "],\"truncated\":%s}\n", listing->is_cut ? "true" : "false") < 0)
+    if ((listing->text.length == 0 && buf_append_text(&listing->text, LIST_BEGIN) < 0) ||
+        buf_printf(&listing->text, "],\"truncated\":%s}\n", listing->is_cut ? "true" : "false") < 0)
         front_fail_memory(file->http);
     else
-        http_reply(file->http, 200, TYPE_JSON, NULL, buf_text(&reply), reply.length);
+        http_reply_text(file->http, 200, TYPE_JSON, NULL, &listing->text);
     file_call_free(file);
 }
 

@@ -40,7 +40,9 @@ const char rest_nouns[] = JSON(
         "provider": {"type": "string"},
         "env": {"type": "object"}, "datasets": {"type": "array"}, "running": {"type": "integer"},
         "executions": {"type": "integer"}, "output_folder": {"type": ["string", "null"]},
-        "limits": {"type": "object"}, "isolation": {"type": ["object", "null"]}},
+        "limits": {"type": "object"}, "isolation": {"type": ["object", "null"]},
+        "type": {"type": "string"},
+        "settings": {"type": "object", "additionalProperties": {"type": "string"}}},
         "required": ["id", "state"]},
     "Process": {"type": "object", "properties": {
         "execution_id": {"type": "string"},
@@ -105,7 +107,7 @@ const char rest_nouns[] = JSON(
     "Output": {"type": "object", "properties": {
         "name": {"type": "string"}, "path": {"type": ["string", "null"]},
         "bytes": {"type": "integer"}, "mime": {"type": ["string", "null"]},
-        "kind": {"type": "string", "enum": ["text", "image", "binary"]},
+        "kind": {"type": "string", "enum": ["text", "image", "data", "binary"]},
         "skipped": {"type": ["string", "null"]}, "modified_at": {"type": ["string", "null"]},
         "id": {"type": ["string", "null"]}, "sha256": {"type": ["string", "null"]},
         "url": {"type": ["string", "null"]}}, "required": ["name", "bytes"]},

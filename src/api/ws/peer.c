@@ -29,6 +29,7 @@ static bool flush(struct ws_peer *peer)
         buf_consume(&peer->out, length + 1);
     }
     buf_free(&peer->out);
+    websocket_owns(peer->socket, 0);
     peer->reply_bytes = 0;
     if (peer->is_held) {
         peer->is_held = false;
@@ -52,6 +53,7 @@ void ws_say(struct ws_peer *peer, json_t *message, bool is_reply)
     json_decref(message);
     if (before == 0)
         flush(peer);
+    websocket_owns(peer->socket, peer->out.length);
     if (peer->reply_bytes > LIMIT_WS_OWED && !peer->is_held) {
         peer->is_held = true; /* the client sends requests but does not read the replies */
         websocket_hold(peer->socket, true);

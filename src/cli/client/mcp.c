@@ -23,11 +23,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "cli/client/daemon.h"
+#include "cli/client/datasets.h"
 #include "cli/client/mcp_link.h"
 #include "cli/client_request.h"
 #include "cli/message.h"
@@ -232,7 +234,8 @@ static void connect_now(struct front *front)
     if (r == 0 && (r = write_target(front, &target)) < 0)
         error_set(&err, r, ERROR_ENGINE, "out of memory");
     if (r == 0)
-        r = mcp_link_open(&front->link, front->client.paths.socket, buf_text(&target), &err);
+        r = mcp_link_open(&front->link, front->client.paths.socket, buf_text(&target),
+                          buf_text(&front->client.settings), &err);
     if (r == 0) {
         front->retry_ms = 0;
         for (struct line *line = front->lines; line && front->link.fd >= 0; line = line->next)
@@ -427,10 +430,82 @@ static void end_all(struct front *front)
     mcp_link_close(&front->link);
 }
 
+/* ---- --template and --data ---- */
+
+/* The session of this name is there already; only what was asked for must fit. */
+static int check_template(struct client *client, const char *name, const char *template,
+                          struct error *err)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    CLEANUP(json_freep) json_t *session = NULL;
+    int r = client_session_path(&path, name, "", err);
+
+    if (r == 0)
+        r = client_call(client, "GET", buf_text(&path), NULL, &session, err);
+    if (r < 0 || !template || str_equal(template, "auto") ||
+        str_equal(template, member_text(session, "template")))
+        return r;
+    return error_set(err, -EEXIST, ERROR_BAD_INPUT,
+                     "--template %.64s: the session '%s' has the template '%s'; choose another "
+                     "--session, or end that one: bailey session rm %s",
+                     template, name, member_text(session, "template"), name);
+}
+
+static void take_back(struct client *client, const char *name)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    struct error ignored = {0};
+
+    if (client_session_path(&path, name, "", &ignored) == 0)
+        client_call(client, "DELETE", buf_text(&path), NULL, NULL, &ignored);
+}
+
+/*
+ * Makes the session with all that it shall have, before the first message. One without a name in
+ * the options has one of its own, so that its datasets are there again if it expires, and is
+ * deleted at the end like any that is made at first use.
+ */
+static int furnish(struct front *front, const struct client_request *request,
+                   const struct invocation *invocation, struct error *err)
+{
+    CLEANUP(datasets_free) struct dataset *datasets = NULL;
+    CLEANUP(client_close) struct client client = {0};
+    const char *name = front->name ? front->name : front->own;
+    const char *template = request->template_name;
+    bool was_there = false;
+    int r = front->name ? 0 : id_make(front->own, "mcp");
+
+    if (r < 0)
+        return error_set(err, r, ERROR_ENGINE, "no random numbers for a name");
+    r = datasets_open(request->data, &datasets, err);
+    if (r == 0)
+        r = client_open(&client, front->config_file, invocation->env, CLIENT_STARTS, err);
+    if (r == 0)
+        r = client_bring_settings(&client, invocation, err);
+    if (r == 0)
+        r = client_call(&client, "POST", "/v1/sessions",
+                        json_pack("{s:s, s:s*}", "name", name, "template", template), NULL, err);
+    if (r < 0 && front->name && str_equal(err->code, ERROR_NAME_TAKEN)) {
+        *err = (struct error){0};
+        was_there = true;
+        r = check_template(&client, name, template, err);
+    }
+    for (struct dataset *at = datasets; r == 0 && at->name; at++)
+        r = dataset_send(&client, name, at, false, err);
+    if (r < 0 && client.http && !was_there)
+        take_back(&client, name);
+    if (r < 0)
+        front->own[0] = '\0';
+    return r;
+}
+
 static int begin(struct front *front, const struct invocation *invocation, struct error *err)
 {
-    int r;
+    CLEANUP(client_request_free) struct client_request request = {0};
+    int r = client_request_load(invocation, &request, err);
 
+    if (r < 0)
+        return r;
     option_given(&invocation->parsed, "session", &front->name);
     option_given(&invocation->parsed, "config", &front->config_file);
     front->is_structured = option_given(&invocation->parsed, "structured", NULL);
@@ -438,7 +513,13 @@ static int begin(struct front *front, const struct invocation *invocation, struc
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "--session: a name has 1 to %d bytes",
                          LIMIT_NAME);
     r = client_open(&front->client, front->config_file, invocation->env, CLIENT_NO_CALL, err);
-    return r < 0 ? r : signals_open(&front->signal_fd, err);
+    if (r == 0)
+        r = client_bring_settings(&front->client, invocation, err);
+    if (r == 0)
+        r = signals_open(&front->signal_fd, err);
+    if (r == 0 && (request.template_name || strv_length(request.data) > 0))
+        r = furnish(front, &request, invocation, err);
+    return r;
 }
 
 int mcp_run(const struct invocation *invocation)

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/dataset_name.h"
 
 #define HOME "/workspace"
 
@@ -110,4 +111,6 @@ void path_arg_dataset(const char *name, size_t length, char file[NAME_MAX + 1])
     for (size_t i = 0; i < length; i++)
         if (file[i] == '/' || file[i] == ' ' || file[i] == '\t')
             file[i] = '_';
+    if (!dataset_extension(file) && length + sizeof(".csv") <= NAME_MAX + 1)
+        memcpy(file + length, ".csv", sizeof(".csv"));
 }

@@ -44,7 +44,7 @@ void path_arg_base(const char *path, char name[NAME_MAX + 1]);
  */
 bool path_arg_name_is_safe(const char *name);
 
-/* "sales 2024/q1" is /tmp/data/sales_2024_q1.csv: the file name of a dataset. */
+/* "sales 2024/q1" is /tmp/data/sales_2024_q1.csv, "s.parquet" as it is: a dataset's file name. */
 void path_arg_dataset(const char *name, size_t length, char file[NAME_MAX + 1]);
 
 #endif

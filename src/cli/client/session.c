@@ -18,96 +18,15 @@
 #include "base/str.h"
 #include "cli/client/action.h"
 #include "cli/client/commands.h"
+#include "cli/client/datasets.h"
 #include "cli/client/format.h"
-#include "cli/client/path_arg.h"
 #include "cli/client/report.h"
 #include "cli/client/table.h"
-#include "cli/client/transfer.h"
 #include "cli/client_request.h"
 #include "cli/message.h"
 #include "model/text.h"
 
 /* ---- new ---- */
-
-struct dataset {
-    char *name;              /* as given; owned */
-    char file[NAME_MAX + 1]; /* its file name, for comparing */
-    const char *path;        /* borrowed from argv */
-    int fd;
-    int64_t bytes;
-};
-
-static void datasets_free(struct dataset **list)
-{
-    for (struct dataset *at = *list; at && at->name; at++) {
-        free(at->name);
-        fd_closep(&at->fd);
-    }
-    free(*list);
-}
-
-static int open_dataset(struct dataset *dataset, const char *word, struct error *err)
-{
-    const char *equals = strchr(word, '=');
-    struct stat status;
-
-    dataset->fd = -1;
-    dataset->path = equals + 1;
-    dataset->name = strndup(word, (size_t)(equals - word));
-    if (!dataset->name)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
-    path_arg_dataset(word, (size_t)(equals - word), dataset->file);
-    dataset->fd = open(dataset->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (dataset->fd < 0 || fstat(dataset->fd, &status) < 0)
-        return error_set(err, -errno, ERROR_BAD_INPUT, "--data %.60s: '%.200s': %s", dataset->name,
-                         dataset->path, strerror(errno));
-    if (S_ISDIR(status.st_mode))
-        return error_set(err, -EISDIR, ERROR_BAD_INPUT,
-                         "--data %.60s: '%.200s' is a folder; a dataset is one file ('bailey cp' "
-                         "copies folders)",
-                         dataset->name, dataset->path);
-    dataset->bytes = S_ISREG(status.st_mode) ? status.st_size : -1;
-    return 0;
-}
-
-/* Opens all of them, and checks that no two have the same file name, before anything is sent. */
-static int open_datasets(char *const *words, struct dataset **ret, struct error *err)
-{
-    size_t count = strv_length(words);
-    struct dataset *list = calloc(count + 1, sizeof(*list));
-
-    if (!list)
-        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
-    *ret = list;
-    for (size_t i = 0; i < count; i++) {
-        int result = open_dataset(&list[i], words[i], err);
-
-        if (result < 0)
-            return result;
-        for (size_t j = 0; j < i; j++)
-            if (str_equal(list[i].file, list[j].file))
-                return error_set(err, -EEXIST, ERROR_DATASET_TAKEN,
-                                 "the datasets '%.60s' and '%.60s' would both be "
-                                 "/tmp/data/%.100s.csv; give one of them another name",
-                                 list[j].name, list[i].name, list[i].file);
-    }
-    return 0;
-}
-
-static int send_dataset(struct action_job *job, const char *id, const struct dataset *dataset,
-                        struct error *err)
-{
-    CLEANUP(buf_free) struct buf path = PATH_BUF;
-    int result = client_session_path(&path, id, "/datasets/", err);
-
-    if (result == 0 && http_encode(&path, dataset->name) < 0)
-        result = error_set(err, -EFBIG, ERROR_BAD_INPUT, "a dataset's name is too long");
-    if (result == 0)
-        result = transfer_send(&job->client, buf_text(&path), dataset->fd, dataset->bytes,
-                               job->request.is_quiet || job->request.is_json ? NULL : dataset->path,
-                               NULL, err);
-    return result;
-}
 
 /* A session without its data would be misleading: it is deleted again. */
 static void take_back(struct action_job *job, const char *id)
@@ -170,15 +89,17 @@ static int action_new(struct action_job *job)
     json_t *body = NULL;
     struct error err = {0};
 
-    if (open_datasets(job->request.data, &datasets, &err) < 0 ||
-        new_body(&job->request, &body, &err) < 0 || action_open(job, &err) < 0) {
+    if (datasets_open(job->request.data, &datasets, &err) < 0 ||
+        new_body(&job->request, &body, &err) < 0 || action_open(job, &err) < 0 ||
+        client_bring_settings(&job->client, job->invocation, &err) < 0) {
         json_decref(body);
         return client_fail(job->request.is_json, &err);
     }
     if (client_call(&job->client, "POST", "/v1/sessions", body, &session, &err) < 0)
         return client_fail(job->request.is_json, &err);
     for (struct dataset *at = datasets; at->name; at++)
-        if (send_dataset(job, member_text(session, "id"), at, &err) < 0) {
+        if (dataset_send(&job->client, member_text(session, "id"), at,
+                         !job->request.is_quiet && !job->request.is_json, &err) < 0) {
             take_back(job, member_text(session, "id"));
             return client_fail(job->request.is_json, &err);
         }
@@ -344,8 +265,9 @@ static int action_rm(struct action_job *job)
 /* ---- the table of actions ---- */
 
 static const struct action actions[] = {
-    {"new", 0, 0, "new [--name N] [--data NAME=FILE]...",
-     "name template data env idle max-age quiet", action_new},
+    {"new", 0, 0, "new [--name N] [--data NAME=FILE] [--memory SIZE]...",
+     "name template data env idle max-age quiet memory cpus pids disk timeout type isolation",
+     action_new},
     {"ls", 0, 0, "ls [-a]", "all quiet", action_ls},
     {"show", 1, 1, "show ID", "", action_show},
     {"extend", 2, 2, "extend ID TIME", "", action_extend},

@@ -13,6 +13,7 @@
 #include "cli/client_request.h"
 #include "cli/message.h"
 #include "cli/signals.h"
+#include "tool/tool.h"
 
 struct tool_job {
     struct client client;
@@ -94,6 +95,17 @@ static int start(struct tool_job *job, const char *name, const char *session, st
                                         &events, job, &job->exchange, err);
 }
 
+/* run_python_code always replies with a text, whatever is wrong; its caller may be a model. */
+static int fail(const char *name, const struct error *err)
+{
+    CLEANUP(buf_free) struct buf reply = BUF_INIT(TOOL_REPLY_MAX);
+    const struct tool_row *tool = tool_find(name);
+
+    if (!tool || tool->id != TOOL_RUN_PYTHON_CODE || run_python_code_failed(err, &reply) < 0)
+        return client_fail(false, err);
+    return print_guest_text(&reply);
+}
+
 /* ---- the session of calls that name none ---- */
 
 #define DEFAULT_SESSION "default"
@@ -140,7 +152,7 @@ static void say_made(const struct buf *reply)
 }
 
 /* Closing the connection ends an execution that only this call was waiting for. */
-static int wait_reply(struct tool_job *job)
+static int wait_reply(struct tool_job *job, const char *name)
 {
     while (!job->is_over) {
         struct pollfd poller = {.fd = job->cancel_fd, .events = POLLIN};
@@ -157,7 +169,7 @@ static int wait_reply(struct tool_job *job)
         }
     }
     if (job->err.code || job->err.num)
-        return client_fail(false, &job->err);
+        return fail(name, &job->err);
     if (job->makes_default)
         say_made(&job->reply);
     if (job->reply.length > 0 && job->reply.data[job->reply.length - 1] != '\n')
@@ -183,13 +195,14 @@ int tool_run(const struct invocation *invocation)
     }
     if (read_input(parsed, &job.input, &err) < 0 ||
         client_open(&job.client, config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
+        client_bring_settings(&job.client, invocation, &err) < 0 ||
         signals_open(&job.cancel_fd, &err) < 0)
-        return client_fail(false, &err);
+        return fail(parsed->operands[0], &err);
     if (!session && !names_session(&job.input, parsed->operands[0])) {
         session = DEFAULT_SESSION;
         job.makes_default = !is_there(&job.client);
     }
     if (start(&job, parsed->operands[0], session, &err) < 0)
-        return client_fail(false, &err);
-    return wait_reply(&job);
+        return fail(parsed->operands[0], &err);
+    return wait_reply(&job, parsed->operands[0]);
 }

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "runtime/docker/docker_private.h"
 #include "runtime/docker/settings.h"
 
@@ -48,13 +49,6 @@ static void call_free(struct api_call *call)
     free(call);
 }
 
-static json_t *parse(const char *data, size_t length)
-{
-    if (docker_json_check(data, length) < 0)
-        return NULL;
-    return json_loadb(data, length, 0, NULL);
-}
-
 /* One pass, whatever the lines are: a Docker that sends empty lines costs no more than others. */
 void api_take_lines(struct buf *body, size_t *looked, void (*line)(void *ctx, const json_t *line),
                     void *ctx)
@@ -64,7 +58,7 @@ void api_take_lines(struct buf *body, size_t *looked, void (*line)(void *ctx, co
     while (*looked < body->length) {
         char *end = memchr(body->data + *looked, '\n', body->length - *looked);
         size_t length = end ? (size_t)(end - body->data) - begin : 0;
-        json_t *json = length > 0 ? parse(body->data + begin, length) : NULL;
+        json_t *json = length > 0 ? json_parse(body->data + begin, length, 0, NULL) : NULL;
 
         *looked = end ? (size_t)(end - body->data) + 1 : body->length;
         if (end)
@@ -97,7 +91,8 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
 {
     struct api_call *call = ctx;
     struct api_reply reply = {.status = status, .raw = &call->body};
-    json_t *json = call->body.length ? parse(call->body.data, call->body.length) : NULL;
+    json_t *json =
+        call->body.length ? json_parse(call->body.data, call->body.length, 0, NULL) : NULL;
 
     if (call->trouble < 0)
         error_set(&reply.err, call->trouble, ERROR_ENGINE, "Docker's answer is too long");

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "config/image_name.h"
+#include "model/json.h"
 #include "runtime/docker/remedy.h"
 #include "runtime/docker/settings.h"
 
@@ -71,7 +72,7 @@ int docker_client_lost(const struct docker_client *docker, const struct error *w
 
 int docker_client_refused(unsigned status, const struct buf *reply, struct error *err)
 {
-    CLEANUP(json_decrefp) json_t *json = json_loadb(buf_text(reply), reply->length, 0, NULL);
+    CLEANUP(json_decrefp) json_t *json = json_parse(buf_text(reply), reply->length, 0, NULL);
     const char *given = json_string_value(json_object_get(json, "message"));
     const char *message = given ? given : "";
 
@@ -105,7 +106,7 @@ int docker_client_call(struct docker_client *docker, const char *method, const c
     }
     if (status >= 400)
         return docker_client_refused(status, &reply, err);
-    *ret = reply.length > 0 ? json_loadb(buf_text(&reply), reply.length, 0, NULL) : NULL;
+    *ret = reply.length > 0 ? json_parse(buf_text(&reply), reply.length, 0, NULL) : NULL;
     if (reply.length > 0 && !*ret)
         return error_set(err, -EPROTO, ERROR_ENGINE,
                          "%.200s does not answer with Docker's Engine API", docker->host);

@@ -59,8 +59,6 @@ int docker_refused(unsigned status, const char *message, struct error *err);
 int docker_pull_refused(const char *image, const char *message, struct error *err);
 /* Compares DOCKER_RUNTIME (NULL or empty: any) with the runtimes that Docker has, by name. */
 int docker_runtime_check(const json_t *runtimes, const char *wanted, struct error *err);
-/* 0, or -E2BIG: nested too deep for a parser, or so many values that they would fill the memory. */
-int docker_json_check(const char *data, size_t length);
 
 /* ---- api.c: calls of the Engine API ---- */
 

@@ -219,31 +219,3 @@ int docker_runtime_check(const json_t *runtimes, const char *wanted, struct erro
                      "Docker's daemon.json, or set DOCKER_RUNTIME to one of these",
                      wanted, text);
 }
-
-int docker_json_check(const char *data, size_t length)
-{
-    unsigned depth = 0, values = 0;
-    bool is_text = false;
-
-    for (size_t i = 0; i < length; i++) {
-        char byte = data[i];
-
-        if (is_text) {
-            if (byte == '\\')
-                i++;
-            else if (byte == '"')
-                is_text = false;
-        } else if (byte == '"') {
-            is_text = true;
-        } else if (byte == '{' || byte == '[') {
-            if (++depth > LIMIT_DOCKER_DEPTH || ++values > LIMIT_DOCKER_VALUES)
-                return -E2BIG;
-        } else if (byte == ',') {
-            if (++values > LIMIT_DOCKER_VALUES)
-                return -E2BIG;
-        } else if ((byte == '}' || byte == ']') && depth > 0) {
-            depth--;
-        }
-    }
-    return 0;
-}

@@ -56,6 +56,7 @@ static void every_key_has_a_row(void **state)
         assert_non_null(row->yaml);
         assert_non_null(config_allowed((enum config_key)i, allowed));
         assert_non_null(row->help);
+        assert_true(row->place > PLACE_NONE && row->place < _PLACE_MAX);
         for (int j = 0; j < i; j++) {
             assert_string_not_equal(row->yaml, config_table[j].yaml);
             if (row->env && config_table[j].env)
@@ -72,7 +73,7 @@ static void names_follow_each_other(void **state)
         char name[128];
 
         if (!config_table[i].env) {
-            assert_true(str_starts(config_table[i].yaml, "providers.code_interpreter.settings."));
+            assert_true(str_starts(config_table[i].yaml, "providers.code_interpreter."));
             continue;
         }
         if (i == KEY_PROVIDER_MAX_OUTPUT) /* the file's name is that of others who speak /execute */

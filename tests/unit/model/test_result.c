@@ -90,6 +90,39 @@ static void test_texts_of_streams(void **state)
     }
 }
 
+/* A traceback is at the end of stderr, so a cut stderr has both of its ends. */
+static void test_stderr_keeps_its_beginning_and_its_end(void **state)
+{
+    static const struct {
+        const char *data;
+        uint64_t limit;
+        const char *text;
+    } rows[] = {
+        {"12345678", 8, "12345678"},
+        {"123456789", 8, "1234\n... (output truncated)\n6789"},
+        {"abcdefghijklmnopqrstuvwxyz", 8, "abcd\n... (output truncated)\nwxyz"},
+        {"abcdefghijklmnopqrstuvwx\n", 5, "ab\n... (output truncated)\nwx\n"},
+        {"abcdefgh\xe2\x82\xac", 4, "ab\n... (output truncated)"},
+        {"abcdefg\xe2\x82\xacz", 6, "abc\n... (output truncated)\nz"},
+        {"abc", 0, "... (output truncated)"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        for (size_t step = 1; step <= strlen(rows[i].data); step++) {
+            struct capture capture = {.keeps_end = true};
+
+            for (size_t at = 0; at < strlen(rows[i].data); at += step)
+                capture_add(&capture, rows[i].data + at, MIN(step, strlen(rows[i].data) - at),
+                            rows[i].limit);
+            assert_int_equal(capture.total_bytes, strlen(rows[i].data));
+            assert_true(capture.tail.length <= rows[i].limit + 1);
+            assert_text(&capture, rows[i].text, 0);
+            capture_free(&capture);
+        }
+    }
+}
+
 static void test_text_over_the_callers_ceiling(void **state)
 {
     struct capture capture = {0};
@@ -205,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_capture_keeps_an_exact_prefix),
         cmocka_unit_test(test_nothing_follows_what_is_missing),
         cmocka_unit_test(test_texts_of_streams),
+        cmocka_unit_test(test_stderr_keeps_its_beginning_and_its_end),
         cmocka_unit_test(test_text_over_the_callers_ceiling),
         cmocka_unit_test(test_notes),
         cmocka_unit_test(test_files),

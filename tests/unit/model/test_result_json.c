@@ -84,7 +84,8 @@ static void test_the_contract(void **state)
         "\"stdout_bytes\":6,\"stderr_bytes\":0,"
         "\"stdout_invalid_bytes\":0,\"stderr_invalid_bytes\":0,"
         "\"timed_out\":false,\"oom_killed\":false,\"disk_full\":false,\"signal\":null,"
-        "\"blocked_imports\":[],\"output_files\":[],\"total_output_files\":0,\"skipped_files\":[],"
+        "\"blocked_imports\":[],\"output_files\":[],\"files\":[],\"total_output_files\":0,"
+        "\"skipped_files\":[],"
         "\"usage\":{\"cpu_ms\":1,\"max_rss_bytes\":9000000,\"by\":\"engine\"},"
         "\"resource_limits\":{\"timeout_s\":30,\"timeout_by\":\"engine\",\"memory_bytes\":"
         "268435456,"
@@ -181,7 +182,10 @@ static void test_every_member(void **state)
     assert_dump(
         &result,
         "{\"stdout\":\"a\\u0000\xef\xbf\xbd\","
-        "\"stderr\":\"1234\\n... (output truncated)\\ntimed out after 0.5 s\\n\","
+        "\"stderr\":\"12\\n... (output truncated)\\n45\\ntimed out after 0.5 s\\n"
+        "out of memory: the box has 256m for everything, its files in /tmp and /workspace "
+        "included. Hold less at once: read in pieces, fewer columns, smaller types\\n"
+        "mount proc: EPERM (Operation not permitted)\\n\","
         "\"exit_code\":-1,\"duration\":0.500123456,"
         "\"meta\":{\"runtime\":\"docker\",\"execution_id\":\"exec_2\",\"session_id\":\"s_3\","
         "\"truncated\":true,\"stdout_truncated\":false,\"stderr_truncated\":true,"
@@ -189,7 +193,8 @@ static void test_every_member(void **state)
         "\"stdout_invalid_bytes\":1,\"stderr_invalid_bytes\":0,"
         "\"timed_out\":true,\"oom_killed\":true,\"disk_full\":true,\"signal\":9,"
         "\"blocked_imports\":[\"os\",\"socket\"],"
-        "\"output_files\":[{\"name\":\"a.csv\",\"path\":\"/out/a.csv\",\"bytes\":12}],"
+        "\"output_files\":[\"a.csv\"],"
+        "\"files\":[{\"name\":\"a.csv\",\"path\":\"/out/a.csv\",\"bytes\":12}],"
         "\"total_output_files\":3,"
         "\"skipped_files\":[{\"name\":\"l\xef\xbf\xbd\",\"reason\":\"symlink\",\"bytes\":0},"
         "{\"name\":\"model.bin\",\"reason\":\"stayed in the box\",\"bytes\":99}],"
@@ -217,7 +222,7 @@ static void test_notes_stand_behind_stderr(void **state)
         {"", "timed out after 5 s\n"},
         {"abc", "abc\ntimed out after 5 s\n"},
         {"abc\n", "abc\ntimed out after 5 s\n"},
-        {"abcdefg", "abcd\n... (output truncated)\ntimed out after 5 s\n"},
+        {"abcdefg", "ab\n... (output truncated)\nfg\ntimed out after 5 s\n"},
     };
 
     (void)state;
@@ -232,6 +237,37 @@ static void test_notes_stand_behind_stderr(void **state)
         assert_string_equal(json_string_value(json_object_get(json, "stderr")),
                             rows[i].stderr_text);
         assert_int_equal(result.err.total_bytes, strlen(rows[i].written));
+        json_decref(json);
+        assert_comes_back(&result);
+        result_free(&result);
+    }
+}
+
+/* Who reads only stderr learns why nothing ran; a note that says the same is not repeated. */
+static void test_the_error_is_the_last_line_of_stderr(void **state)
+{
+    static const struct {
+        const char *written, *note, *stderr_text;
+    } rows[] = {
+        {"", NULL, "no docker\n"},
+        {"abc", NULL, "abc\nno docker\n"},
+        {"abc", "a note", "abc\na note\nno docker\n"},
+        {"", "no docker", "no docker\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct result result;
+        json_t *json;
+
+        result_init(&result, &LIMITS);
+        capture_add(&result.err, rows[i].written, strlen(rows[i].written), LIMITS.output_bytes);
+        if (rows[i].note)
+            result_note(&result, "%s", rows[i].note);
+        error_set(&result.error, -ENOENT, ERROR_REFUSED, "no docker");
+        json = result_to_json(&result);
+        assert_string_equal(json_string_value(json_object_get(json, "stderr")),
+                            rows[i].stderr_text);
         json_decref(json);
         assert_comes_back(&result);
         result_free(&result);
@@ -355,10 +391,10 @@ static const struct {
     {"meta", "blocked_imports", "\"os\""},
     {"meta", "blocked_imports", "[\"os\", 1]"},
     {"meta", "blocked_imports", "[\"o\\u0000s\"]"},
-    {"meta", "output_files", "{}"},
-    {"meta", "output_files", "[\"a\"]"},
-    {"meta", "output_files", "[{\"name\":\"a\",\"bytes\":1}]"},
-    {"meta", "output_files", "[{\"path\":\"/a\",\"bytes\":1}]"},
+    {"meta", "files", "{}"},
+    {"meta", "files", "[\"a\"]"},
+    {"meta", "files", "[{\"name\":\"a\",\"bytes\":1}]"},
+    {"meta", "files", "[{\"path\":\"/a\",\"bytes\":1}]"},
     {"meta", "skipped_files", "[{\"name\":\"a\",\"reason\":\"b\",\"bytes\":-1}]"},
     {"meta", "usage", "[]"},
     {"meta", "resource_limits", "null"},
@@ -470,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_usage_that_is_not_known),
         cmocka_unit_test(test_every_member),
         cmocka_unit_test(test_notes_stand_behind_stderr),
+        cmocka_unit_test(test_the_error_is_the_last_line_of_stderr),
         cmocka_unit_test(test_an_error_with_only_a_code),
         cmocka_unit_test(test_reading_the_least),
         cmocka_unit_test(test_known_codes_are_the_constants),

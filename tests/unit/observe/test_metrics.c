@@ -224,10 +224,12 @@ static void test_the_table(void **state)
         const struct metric_row *row = &metric_rows[i];
 
         assert_non_null(row->name);
-        assert_true(str_starts(row->name, "bailey_"));
+        if (!str_starts(row->name, "process_")) { /* those are named as everybody names them */
+            assert_true(str_starts(row->name, "bailey_"));
+            assert_int_equal(str_ends(row->name, "_seconds"), row->kind == METRIC_HISTOGRAM);
+        }
         assert_int_equal(strspn(row->name, "abcdefghijklmnopqrstuvwxyz_"), strlen(row->name));
         assert_int_equal(str_ends(row->name, "_total"), row->kind == METRIC_COUNTER);
-        assert_int_equal(str_ends(row->name, "_seconds"), row->kind == METRIC_HISTOGRAM);
         assert_null(strpbrk(row->help, "\\\n"));
     }
 }

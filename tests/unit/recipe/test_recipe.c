@@ -239,7 +239,7 @@ static void assert_closed(const char *language, const char *program, const char 
     assert_non_null(strstr(err.text, setting));
 }
 
-/* Without a mount namespace the guest has to get to the interpreter through this machine's folders. */
+/* Without a mount namespace the guest gets to the interpreter through folders of the machine. */
 static void an_interpreter_behind_a_closed_folder(void **state)
 {
     struct scratch closed, open;

@@ -18,10 +18,12 @@
 /* A cell that nobody sends anywhere. */
 static struct execution *cell_of(struct engine_fixture *fixture, const char *language)
 {
-    struct session *session = fixture_session(fixture, NULL);
-    struct execution *execution = execution_new(session, 1);
+    struct execution *execution;
+    struct session *session;
 
-    fixture->config.auto_install = true;
+    assert_int_equal(config_set(&fixture->config, KEY_AUTO_INSTALL, "true", "-", NULL), 0);
+    session = fixture_session(fixture, NULL);
+    execution = execution_new(session, 1);
     execution->state = EXECUTION_RUNNING;
     execution->argv = strdup("[]");
     execution->flags = EXECUTION_CELL;
@@ -85,7 +87,7 @@ static void test_half_a_line(void **state)
 static void test_too_long_to_be_held(void **state)
 {
     struct execution *execution = cell_of(*state, "python");
-    size_t length = 8 * MIB;
+    size_t length = 1 * MIB;
     char *text = malloc(length + 1);
 
     assert_non_null(text);

@@ -27,6 +27,10 @@ static void test_names(void **state)
     longest[sizeof(longest) - 1] = 0;
     check_name("sales 2024/q1", "sales_2024_q1.csv");
     check_name("sales.csv", "sales.csv");
+    check_name("s.parquet", "s.parquet");
+    check_name("my data/s.XLSX", "my_data_s.XLSX");
+    check_name("rows.csv.gz", "rows.csv.gz");
+    check_name("sales.2024", "sales.2024.csv");
     check_name("a\tb", "a_b.csv");
     check_name("/etc/passwd", "_etc_passwd.csv");
     check_name("\xc3\xa4", "\xc3\xa4.csv");

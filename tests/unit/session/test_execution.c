@@ -102,7 +102,7 @@ static void test_failures(void **state)
     assert_string_equal(json_string_value(json_object_get(json, "state")), "failed");
     json_decref(json);
     execution_result(execution, 100, &result);
-    assert_int_equal(result.exit_code, 1);
+    assert_int_equal(result.exit_code, 127);
     result_free(&result);
     execution = fixture_ran(fixture, session, "true", &(struct execution_spec){.cwd = "/tmp/none"});
     assert_string_equal(execution_error(execution)->code, ERROR_BAD_INPUT);

@@ -94,7 +94,7 @@ static void test_error(void **state)
     result_free(&told.result);
     ran(fixture, &told, &(struct run_spec){.language = "none", .code = "x"});
     assert_string_equal(told.result.error.code, ERROR_COMMAND_NOT_FOUND);
-    assert_int_equal(told.result.exit_code, 1);
+    assert_int_equal(told.result.exit_code, 127);
     result_free(&told.result);
     assert_int_equal(count_artifacts(fixture), 3);
     fixture->config.store_code = STORE_NEVER;

@@ -66,10 +66,8 @@ static void enter_namespace(void)
     char map[32];
     unsigned uid = geteuid(), gid = getegid();
 
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
-        fprintf(stderr, "skipped: no user namespace can be made here: %s\n", strerror(errno));
-        _exit(BAD_DAY_SKIPPED);
-    }
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+        CANNOT_TRY("no user namespace can be made here");
     snprintf(map, sizeof(map), "0 %u 1", uid);
     CHECK(fd_write_text_at(AT_FDCWD, "/proc/self/uid_map", map) == 0);
     CHECK(fd_write_text_at(AT_FDCWD, "/proc/self/setgroups", "deny") == 0);
@@ -83,10 +81,8 @@ static int make_small_folder(struct place *place)
     int fd;
 
     enter_namespace();
-    if (sys_mount("none", place->scratch.path, "tmpfs", 0, "size=512k") < 0) {
-        fprintf(stderr, "skipped: no tmpfs can be mounted here: %s\n", strerror(errno));
-        _exit(BAD_DAY_SKIPPED);
-    }
+    if (sys_mount("none", place->scratch.path, "tmpfs", 0, "size=512k") < 0)
+        CANNOT_TRY("no tmpfs can be mounted here");
     fd = open(place->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK(fd >= 0);
     CHECK(sys_umount2(place->scratch.path, MNT_DETACH) == 0);
@@ -472,10 +468,8 @@ static void run_confined(struct place *place)
     struct index *index = NULL;
     int fd = sys_landlock_create_ruleset(&attr, sizeof(attr.handled_access_fs), 0);
 
-    if (fd < 0) {
-        fprintf(stderr, "skipped: no Landlock here: %s\n", strerror(errno));
-        _exit(BAD_DAY_SKIPPED);
-    }
+    if (fd < 0)
+        CANNOT_TRY("no Landlock here");
     CHECK(sys_landlock_add_rule(fd, LANDLOCK_RULE_PATH_BENEATH, &rule) == 0);
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(sys_landlock_restrict_self(fd) == 0);

@@ -112,9 +112,9 @@ static void test_bad_json_has_its_place(void **state)
     assert_null(json_read("{\"a\":1,\"a\":2}", 13, &problem));
     assert_null(json_read("\"\xff\"", 3, &problem));
     memset(deep, '[', sizeof(deep));
-    assert_null(json_read(deep, SCHEMA_DEPTH + 1, &problem));
+    assert_null(json_read(deep, LIMIT_JSON_DEPTH + 1, &problem));
     assert_non_null(strstr(problem.err.text, "deeper than 64"));
-    assert_null(json_read(deep, SCHEMA_DEPTH, &problem));
+    assert_null(json_read(deep, LIMIT_JSON_DEPTH, &problem));
     assert_null(strstr(problem.err.text, "deeper"));
 }
 

@@ -116,7 +116,9 @@ static void test_datasets(void **state)
 
     (void)state;
     path_arg_dataset("sales 2024/q1=x", strlen("sales 2024/q1"), file);
-    assert_string_equal(file, "sales_2024_q1");
+    assert_string_equal(file, "sales_2024_q1.csv");
+    path_arg_dataset("my/s.parquet", strlen("my/s.parquet"), file);
+    assert_string_equal(file, "my_s.parquet");
 }
 
 static void test_columns_stand_in_line(void **state)

@@ -189,32 +189,6 @@ static void test_versions(void **state)
     assert_int_equal(api_negotiate(&api, NULL, &err), -EPROTO);
 }
 
-static void test_depth(void **state)
-{
-    char deep[300];
-
-    (void)state;
-    memset(deep, '[', sizeof(deep));
-    assert_int_equal(docker_json_check(deep, LIMIT_DOCKER_DEPTH), 0);
-    assert_int_equal(docker_json_check(deep, LIMIT_DOCKER_DEPTH + 1), -E2BIG);
-    assert_int_equal(docker_json_check("\"[[[\\\"[[\"", 9), 0);
-    assert_int_equal(docker_json_check("]]]]{}{}\\", 9), 0);
-}
-
-/* Three bytes of a reply would be hundreds of ours. */
-static void test_many_values(void **state)
-{
-    struct buf text = BUF_INIT(4 * MIB);
-
-    (void)state;
-    buf_append_text(&text, "[{}");
-    while (text.length < 700 * KIB)
-        buf_append_text(&text, ",{}");
-    assert_int_equal(docker_json_check(text.data, text.length), -E2BIG);
-    assert_int_equal(docker_json_check(text.data, 300 * KIB), 0);
-    buf_free(&text);
-}
-
 struct lines {
     unsigned count;
     json_int_t sum;
@@ -277,8 +251,6 @@ int main(void)
         cmocka_unit_test(test_images_that_do_not_come),
         cmocka_unit_test(test_runtimes),
         cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_many_values),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_empty_lines),
     };

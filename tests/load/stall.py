@@ -1,0 +1,507 @@
+"""stall.py - one attacker at a time against an otherwise idle server: part of `make load`.
+
+Each row of `ATTACKS` is what one guest or one key can send. While it runs, another process asks for
+/healthz and runs another tenant's cell, again and again, and the broker's memory is read. Prints a table, and
+fails when an answer took longer than ANSWER_MS at the 99th percentile, or the broker grew by more than GROWTH_MB.
+
+    STALL_SECONDS  6: how long each attack goes on
+    STALL_ONLY     names of attacks, separated by commas
+"""
+import base64
+import http.client
+import json
+import multiprocessing
+import os
+import resource
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "load"), str(ROOT / "bench")]
+import harness  # noqa: E402  (the path has to be there first)
+import own  # noqa: E402
+import support  # noqa: E402
+import tenants  # noqa: E402
+import watch  # noqa: E402
+
+ANSWER_MS, GROWTH_MB = 50, 64
+MIB = 1 << 20
+BODY = 15 * MIB + MIB // 2  # just below what a body of 16 MiB is refused for
+SETTINGS = {"SANDBOX_MAX_SESSIONS": "100", "SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_STORE_CODE": "never"}
+
+# Python that runs in the attacker's kernel: `line` goes to the warden as the kernel's own event would.
+FORGE = """
+import os, json
+def send(line):
+    line += b"\\n"
+    while line:
+        line = line[os.write(250, line):]
+"""
+
+
+class Attacker:
+    """A key, a session, and requests that may stay unanswered."""
+
+    def __init__(self, port, key, session, seconds):
+        self.port, self.key, self.session = port, key, session
+        self.ends_at = time.monotonic() + seconds
+        self.held = []
+        self.said = {}
+
+    def is_over(self):
+        return time.monotonic() > self.ends_at
+
+    def connect(self, receive=None):
+        peer = socket.socket()
+        if receive:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        peer.connect(("127.0.0.1", self.port))
+        peer.settimeout(60)
+        return peer
+
+    def head(self, method, target, length, *more):
+        return "\r\n".join([f"{method} {target} HTTP/1.1", f"Host: 127.0.0.1:{self.port}",
+                            f"Authorization: Bearer {self.key}", "Content-Type: application/json",
+                            f"Content-Length: {length}", *more, "", ""]).encode()
+
+    def ask(self, method, target, body=b""):
+        """The status of the answer; 0: it was hung up."""
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, target, body, {
+                "Authorization": f"Bearer {self.key}", "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream"})
+            reply = connection.getresponse()
+            reply.read()
+            status = reply.status
+        except OSError:
+            status = 0
+        finally:
+            connection.close()
+        self.said[status] = self.said.get(status, 0) + 1
+        return status
+
+    def again(self, method, target, body):
+        while not self.is_over():
+            if self.ask(method, target, body) in (0, 429, 503):
+                time.sleep(0.2)
+
+    def hold(self, count, method, target, length, send, *more):
+        """`count` requests of which all but the last byte is sent."""
+        for _ in range(count):
+            if self.is_over():
+                break
+            try:
+                peer = self.connect()
+                peer.settimeout(2)
+                self.held.append(peer)
+                peer.sendall(self.head(method, target, length, *more) + send)
+            except OSError:
+                pass
+        self.wait()
+
+    def deaf(self, count, method, target, body=b"", *more):
+        """`count` clients that ask and do not read."""
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        for _ in range(count):
+            if self.is_over():
+                break
+            try:
+                peer = self.connect(4096)
+                self.held.append(peer)
+                peer.sendall(self.head(method, target, len(body), *more) + body)
+            except OSError:
+                pass
+        self.wait()
+
+    def wait(self):
+        time.sleep(max(0, self.ends_at - time.monotonic()))
+
+    def websocket(self, target):
+        peer = self.connect()
+        nonce = base64.b64encode(os.urandom(16)).decode()
+        peer.sendall("\r\n".join([
+            f"GET {target} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", f"Authorization: Bearer {self.key}",
+            "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {nonce}", "", ""]).encode())
+        text = b""
+        while b"\r\n\r\n" not in text:
+            piece = peer.recv(4096)
+            assert piece, text
+            text += piece
+        assert b" 101 " in text, text
+        self.held.append(peer)
+        return peer
+
+    def path(self, rest):
+        return f"/v1/sessions/{self.session}/{rest}"
+
+
+def frame(first, data, claim=None):
+    """A masked frame; the mask is zero, so that the bytes are as they are."""
+    return struct.pack("!BBQ4x", first, 0xFF, len(data) if claim is None else claim) + data
+
+
+def of_size(piece, size, begin=b"", end=b""):
+    return begin + piece * ((size - len(begin) - len(end)) // len(piece)) + end
+
+
+def cell(attacker, code):
+    attacker.again("POST", attacker.path("code"), {"code": FORGE + code, "timeout": 60})
+
+
+# ---- a guest
+
+
+def one_large_event(attacker):
+    cell(attacker, "send(json.dumps({'type': 'display', 'data': {'text/plain': 'x' * (48 << 20)}}).encode())")
+
+
+def event_of_many_values(attacker):
+    cell(attacker, "send(b'{\"type\":\"display\",\"data\":{\"application/json\":[' + b'{},' * (9 << 20) "
+                   "+ b'0]}}')")
+
+
+def event_of_many_keys(attacker):
+    cell(attacker, "send(b'{\"type\":\"display\",\"data\":{\"application/json\":{' + b','.join("
+                   "b'\"%d\":0' % i for i in range(1 << 20)) + b'}}}')")
+
+
+def many_events(attacker):
+    cell(attacker, "for i in range(1000): send(json.dumps({'type': 'display', 'data': "
+                   "{'text/plain': chr(233) * 60000}}, ensure_ascii=False).encode())")
+
+
+def many_tiny_events(attacker):
+    cell(attacker, "send(b'{\"type\":\"error\"}\\n' * (2 << 20))")
+
+
+def much_output(attacker):
+    attacker.again("POST", attacker.path("exec"), {
+        "argv": ["sh", "-c", "head -c 300000000 /dev/zero"], "timeout": 60})
+
+
+def many_outputs(attacker):
+    cell(attacker, "for i in range(3000): open('/tmp/output/' + 'n' * 200 + str(i), 'w').write('x')")
+
+
+def long_listing(attacker):
+    attacker.ask("POST", attacker.path("exec"), {"timeout": 60, "argv": ["python3", "-c", """
+import os
+os.mkdir("/workspace/many")
+for i in range(90000):
+    os.mkdir("/workspace/many/" + chr(1) * 200 + str(i))
+"""]})
+    attacker.again("GET", attacker.path("files/list?path=/workspace/many&depth=0"), b"")
+
+
+# ---- a key
+
+
+def json_of_values(attacker):
+    attacker.again("POST", "/v1/run", of_size(b"{},", BODY, b'{"code":[', b"0]}"))
+
+
+def json_of_numbers(attacker):
+    attacker.again("POST", "/v1/run", of_size(b"0,", BODY, b'{"code":[', b"0]}"))
+
+
+def json_of_brackets(attacker):
+    attacker.again("POST", "/v1/run", of_size(b"[", BODY))
+
+
+def json_of_text(attacker):
+    attacker.again("POST", attacker.path("code"), of_size(b"\\u00e9", BODY, b'{"code":"', b'"}'))
+
+
+def json_of_middle_size(attacker):
+    attacker.again("POST", attacker.path("code"), of_size(b"\\u00e9", 15 * MIB, b'{"code":"', b'"}'))
+
+
+def execute_of_values(attacker):
+    attacker.again("POST", "/execute", of_size(b"{},", 9 * MIB, b'{"code":[', b"0]}"))
+
+
+def code_of_five_megabytes(attacker):
+    attacker.again("POST", attacker.path("code"), {"code": "#" + "x" * (5 * MIB - 10)})
+
+
+def runs_of_five_megabytes(attacker):
+    attacker.again("POST", "/v1/run", {"code": "#" + "x" * (5 * MIB - 10)})
+
+
+def held_bodies(attacker):
+    attacker.hold(30, "POST", "/v1/run", BODY, of_size(b"x", BODY - 1, b'{"code":"'))
+
+
+def held_half_bodies(attacker):
+    attacker.hold(60, "POST", "/v1/run", 15 * MIB, of_size(b"x", 15 * MIB - 1, b'{"code":"'))
+
+
+def held_mcp_bodies(attacker):
+    attacker.hold(30, "POST", "/mcp", BODY, of_size(b"x", BODY - 1, b'{"code":"'))
+
+
+def mcp_values(attacker):
+    attacker.again("POST", "/mcp", of_size(b"{},", BODY, b'{"jsonrpc":"2.0","id":1,"method":"x","params":[',
+                                           b"0]}"))
+
+
+def mcp_text(attacker):
+    attacker.again("POST", "/mcp", of_size(
+        b"\\u00e9", 15 * MIB, b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code",'
+        b'"arguments":{"code":"', b'"}}}'))
+
+
+def websocket_values(attacker):
+    peer = attacker.websocket("/v1/ws")
+    data = frame(0x81, of_size(b"{},", BODY, b'{"id":1,"type":"ping","x":[', b"0]}"))
+    while not attacker.is_over():
+        try:
+            peer.sendall(data)
+            peer.recv(4096)
+        except OSError:
+            pass
+        peer.close()
+        peer = attacker.websocket("/v1/ws")
+
+
+def websocket_unfinished(attacker):
+    part = b"x" * (15 * MIB)
+    for _ in range(30):
+        try:
+            peer = attacker.websocket("/v1/ws")
+            peer.settimeout(1)
+            peer.sendall(frame(0x01, part))
+        except OSError:
+            pass
+    attacker.wait()
+
+
+def deaf_to_results(attacker):
+    attacker.ask("POST", attacker.path("code"), {"timeout": 60, "code": FORGE + (
+        "for i in range(7): send(json.dumps({'type': 'display', 'data': {'text/plain': 'x' * (1 << 20)}}).encode())")})
+    attacker.deaf(60, "POST", attacker.path("code"), {"timeout": 60, "code": FORGE + (
+        "for i in range(7): send(json.dumps({'type': 'display', 'data': {'text/plain': 'x' * (1 << 20)}}).encode())")})
+
+
+def deaf_to_events(attacker):
+    """Server-sent events of cells."""
+    attacker.deaf(60, "POST", attacker.path("code"), {"timeout": 60, "code": FORGE + (
+        "for i in range(7): send(json.dumps({'type': 'display', 'data': {'text/plain': 'x' * (1 << 20)}}).encode())")},
+        "Accept: text/event-stream")
+
+
+def deaf_to_output(attacker):
+    attacker.deaf(100, "POST", attacker.path("exec"), {"argv": ["sh", "-c", "head -c 50000000 /dev/zero"]},
+                  "Accept: text/event-stream")
+
+
+def deaf_to_the_bus(attacker):
+    attacker.deaf(50, "GET", "/v1/events")
+
+
+def queued_cells(attacker):
+    """Cells of five megabytes that wait behind one which sleeps."""
+    body = json.dumps({"code": "import time\ntime.sleep(60)", "background": True}).encode()
+    attacker.ask("POST", attacker.path("code"), body)
+    attacker.again("POST", attacker.path("code"), json.dumps(
+        {"code": "#" + "x" * (5 * MIB - 10), "background": True}).encode())
+
+
+def standard_inputs(attacker):
+    body = json.dumps({"argv": ["sleep", "60"], "stdin": "x" * (14 * MIB), "background": True}).encode()
+    attacker.again("POST", attacker.path("exec"), body)
+
+
+def edited_files(attacker):
+    """sandbox_edit_file reads the whole file."""
+    attacker.ask("POST", attacker.path("exec"), {"argv": ["sh", "-c", (
+        "head -c 60000000 /dev/zero | tr '\\0' x > /workspace/big")]})
+
+    def edit():
+        attacker.again("POST", f"/v1/tools/sandbox_edit_file?session={attacker.session}", {
+            "path": "/workspace/big", "old": "y", "new": "z"})
+    together(8, edit)
+
+
+def read_files(attacker):
+    """sandbox_read_file and the like."""
+    attacker.ask("POST", attacker.path("exec"), {"argv": ["sh", "-c", (
+        "head -c 8000000 /dev/zero > /workspace/big")]})
+
+    def read():
+        attacker.again("POST", f"/v1/tools/sandbox_read_file?session={attacker.session}", {
+            "path": "/workspace/big"})
+    together(8, read)
+
+
+def written_files(attacker):
+    body = json.dumps({"path": "/workspace/written", "content": "x" * (5 * MIB - 10)}).encode()
+    together(8, lambda: attacker.again(
+        "POST", f"/v1/tools/sandbox_write_file?session={attacker.session}", body))
+
+
+def held_uploads(attacker):
+    attacker.hold(60, "PUT", attacker.path("files?path=/workspace/x"), 64 * MIB, b"x" * (8 * MIB))
+
+
+def produced_files(attacker):
+    """POST /execute gives files back in its reply."""
+    attacker.again("POST", "/execute", {"code": (
+        "import os\nopen(os.environ['OUTPUT_DIR'] + '/a', 'wb').write(os.urandom(9 << 20))")})
+
+
+def many_contexts(attacker):
+    while not attacker.is_over():
+        if attacker.ask("POST", attacker.path("contexts"), {"language": "bash"}) >= 400:
+            time.sleep(0.1)
+
+
+def large_environments(attacker):
+    """Sessions with a large environment."""
+    env = {f"A{i}": "x" * 1000 for i in range(100)}
+    while not attacker.is_over():
+        if attacker.ask("POST", "/v1/sessions", {"env": env}) >= 400:
+            time.sleep(0.1)
+
+
+def long_command_lines(attacker):
+    while not attacker.is_over():
+        attacker.ask("POST", attacker.path("exec"), {"argv": ["true", "x" * 100000], "background": True})
+
+
+def together(count, act):
+    threads = [threading.Thread(target=act) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def nothing(attacker):
+    """What the machine does by itself."""
+    attacker.wait()
+
+
+ATTACKS = (
+    nothing, one_large_event, event_of_many_values, event_of_many_keys, many_events, many_tiny_events, much_output,
+    many_outputs, long_listing, json_of_values, json_of_numbers, json_of_brackets, json_of_text,
+    json_of_middle_size, execute_of_values, code_of_five_megabytes, runs_of_five_megabytes, held_bodies,
+    held_half_bodies, held_mcp_bodies, mcp_values, mcp_text, websocket_values, websocket_unfinished,
+    deaf_to_results, deaf_to_events, deaf_to_output, deaf_to_the_bus, queued_cells, standard_inputs,
+    edited_files, read_files, written_files, held_uploads, produced_files, many_contexts, large_environments,
+    long_command_lines,
+)
+
+
+# ---- the other tenant
+
+
+def probe(port, key, session, stop, pipe):
+    """Seconds of each /healthz and of each cell, until `stop`."""
+    connections = [http.client.HTTPConnection("127.0.0.1", port, timeout=120) for _ in range(2)]
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    body = json.dumps({"code": "1 + 1", "collect": False}).encode()
+    times = ([], [])
+    while not stop.is_set():
+        for i, (method, target, data) in enumerate((("GET", "/healthz", None),
+                                                    ("POST", f"/v1/sessions/{session}/code", body))):
+            began = time.monotonic()
+            connections[i].request(method, target, data, headers)
+            reply = connections[i].getresponse()
+            text = reply.read()
+            times[i].append(time.monotonic() - began)
+            assert reply.status == 200, (target, reply.status, text)
+        time.sleep(0.005)
+    pipe.send(times)
+
+
+def strike(attack, port, key, session, seconds, pipe):
+    attacker = Attacker(port, key, session, seconds)
+    try:
+        attack(attacker)
+    finally:
+        pipe.send(attacker.said)
+        for peer in attacker.held:
+            peer.close()
+
+
+class Row:
+    def __init__(self, name, times, growth, said):
+        self.name, self.said = name, said
+        self.health, self.cell = (1000 * harness.percentile(one, 99) for one in times)
+        self.worst = 1000 * max(max(one) for one in times)
+        self.count, self.growth = min(len(one) for one in times), growth / 1e6
+
+    def is_wrong(self):
+        return self.health > ANSWER_MS or self.cell > ANSWER_MS or self.growth > GROWTH_MB
+
+    def line(self):
+        return (f"  {self.name:24} {self.health:9.1f} {self.cell:9.1f} {self.worst:9.1f} {self.growth:9.1f} "
+                f"{self.count:7}  {'TOO MUCH' if self.is_wrong() else 'ok':8}  {self.said}")
+
+
+def measure(attack, server, seconds):
+    victim, villain = server.caller("victim"), server.caller("villain")
+    sessions = [who.session()["id"] for who in (victim, villain)]
+    for who, session in zip((victim, villain), sessions):
+        for _ in range(5):
+            who.post(f"/v1/sessions/{session}/code", {"code": "1"}, 200)
+    memory = watch.Memory("broker", server.get("/v1/info")["broker_pid"])
+    memory.look(0)
+    stop = multiprocessing.Event()
+    times, told = multiprocessing.Pipe(), multiprocessing.Pipe()
+    probing = multiprocessing.Process(target=probe, args=(server.port, victim.text, sessions[0], stop, times[1]))
+    striking = multiprocessing.Process(target=strike, args=(
+        attack, server.port, villain.text, sessions[1], seconds, told[1]))
+    probing.start()
+    striking.start()
+    while not told[0].poll():
+        memory.look(0)
+        time.sleep(0.01)
+        if not striking.is_alive() and not told[0].poll():
+            break
+    said = told[0].recv() if told[0].poll() else "failed"
+    stop.set()
+    memory.look(0)
+    found = times[0].recv()
+    probing.join()
+    striking.join()
+    growth = max(size for _, size in memory.samples) - memory.samples[0][1]
+    return Row(attack.__name__, found, growth, said)
+
+
+def main():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    only = [name for name in os.environ.get("STALL_ONLY", "").split(",") if name]
+    seconds = float(os.environ.get("STALL_SECONDS") or 6)
+    own.settle()
+    wrong = []
+    print(f"stall: one attacker at a time, {seconds:.0f} s each; another tenant's answers in ms, the broker's growth in "
+          f"MB\n  {'attack':24} {'/healthz':>9} {'cell p99':>9} {'worst':>9} {'growth':>9} {'asked':>7}")
+    for attack in ATTACKS:
+        if only and attack.__name__ not in only:
+            continue
+        with tenants.Server(SETTINGS) as server:
+            row = measure(attack, server, seconds)
+        print(row.line(), flush=True)
+        if row.is_wrong():
+            wrong.append(row.name)
+    own.leave()
+    support.remove_base()
+    print("stall: " + (f"too slow or too large: {', '.join(wrong)}" if wrong else
+                       f"all within {ANSWER_MS} ms and {GROWTH_MB} MB"))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
