@@ -7,12 +7,13 @@
  * read one: "make KEY", "data KEY" (a file for it), "session KEY" (a box that has its folders),
  * "many N" (asks for so many at once, every third of which has to fail), "vanish N" (the same, and
  * the broker is gone), "end N", "usage N", "list", "look", "kernel N", "quit", "nonsense", "exit",
- * "fds", "bench N PAUSE_MS" (makes and ends so many, and says how long that took), "flow N WIDTH"
- * (so many, always WIDTH of them alive or on their way). "stage KEY" (an installer's box), "layer
- * HASH" (one with that layer), "seal KEY", "discard KEY". "kernel BOX ID TIER" asks for a kernel,
- * "cell BOX ID" (and "script BOX ID", "cold BOX") runs the code on the lines that follow, "ended
- * BOX ID" waits until that kernel has ended, "warm N TIER" measures. POOL in the environment is the
- * size of the pool, ZYGOTE the Python of zygotes, LAYER what they have.
+ * "fds", "hostile SEED N" (messages of a broker that was taken over), "bench N PAUSE_MS" (makes and
+ * ends so many, and says how long that took), "flow N WIDTH" (so many, always WIDTH of them alive
+ * or on their way). "stage KEY" (an installer's box), "layer HASH" (one with that layer), "seal
+ * KEY", "discard KEY". "kernel BOX ID TIER" asks for a kernel, "cell BOX ID" (and "script BOX ID",
+ * "cold BOX") runs the code on the lines that follow, "ended BOX ID" waits until that kernel has
+ * ended, "warm N TIER" measures. POOL in the environment is the size of the pool, ZYGOTE the Python
+ * of zygotes, LAYER what they have.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -444,6 +445,87 @@ static void show_fds(FILE *client)
     fprintf(client, "\n");
 }
 
+/* ---- taken over ---- */
+
+static uint32_t chance(uint64_t *state, uint32_t below)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33) % below;
+}
+
+static uint64_t some_number(uint64_t *state)
+{
+    static const uint64_t edges[] = {0, 1, 2, 254, 255, 65535, UINT32_MAX, INT64_MAX, UINT64_MAX};
+
+    return chance(state, 2) ? edges[chance(state, 9)] : chance(state, UINT32_MAX);
+}
+
+static void some_text(uint64_t *state, char *text, size_t size)
+{
+    static const char *const words[] = {"",     "..",  "../data",  "one", "planted", "/etc", "a b",
+                                        "%s%n", "p_1", ".build-x", "ONE", "local",   "-"};
+
+    snprintf(text, size, "%s", words[chance(state, 13)]);
+    if (chance(state, 6) == 0)
+        memset(text, "az0_/."[chance(state, 6)], size - 1), text[size - 1] = '\0';
+}
+
+static void some_make(uint64_t *state, struct launcher_make *make)
+{
+    *make = sample_make;
+    some_text(state, make->key, sizeof(make->key));
+    if (chance(state, 2))
+        make->memory_bytes = some_number(state);
+    if (chance(state, 2))
+        make->disk_bytes = some_number(state);
+    if (chance(state, 3) == 0)
+        make->pids = (uint32_t)some_number(state);
+    make->minimum = (uint8_t)chance(state, 5);
+    make->has_data = chance(state, 2);
+    make->has_packages = chance(state, 2);
+    if (chance(state, 3) == 0)
+        some_text(state, make->layer, sizeof(make->layer));
+    if (chance(state, 3) == 0)
+        make->tier = (uint8_t)some_number(state);
+    make->kernel = chance(state, 3) ? 0 : (uint32_t)some_number(state);
+    make->staging = (uint8_t)chance(state, 8);
+    if (chance(state, 3) == 0)
+        some_text(state, make->tenant, sizeof(make->tenant));
+}
+
+/*
+ * Messages that have the right form and mean harm, with descriptors that the broker has: the
+ * launcher refuses them, or ends this broker. All but QUIT, which every broker may send.
+ */
+static void be_hostile(FILE *client, uint64_t seed, uint32_t count)
+{
+    static const int own[] = {-1, -1, DATA_FD, BROKER_LISTEN_FD, LAUNCHER_CONTROL_FD};
+    uint64_t state = seed * 977 + 1;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct pollfd control = {.fd = LAUNCHER_CONTROL_FD, .events = POLLIN};
+        struct launcher_message message = {.type = 1 + chance(&state, LAUNCHER_FORGET)};
+
+        if (message.type == LAUNCHER_QUIT)
+            message.type = LAUNCHER_MAKE;
+        if (chance(&state, 50) == 0)
+            message.type = LAUNCHER_SETTINGS;
+        if (message.type == LAUNCHER_MAKE)
+            some_make(&state, &message.make);
+        else if (message.type == LAUNCHER_COMMIT_LAYER || message.type == LAUNCHER_DISCARD)
+            some_text(&state, message.commit_layer.key, sizeof(message.commit_layer.key));
+        else if (message.type == LAUNCHER_DEFAULT || message.type == LAUNCHER_FORGET)
+            some_text(&state, message.layer, sizeof(message.layer));
+        else
+            message.kernel = (struct launcher_kernel){(uint32_t)some_number(&state),
+                                                      (uint32_t)some_number(&state), (uint8_t)i};
+        launcher_send(LAUNCHER_CONTROL_FD, &message, own[chance(&state, 5)]);
+        while (poll(&control, 1, 0) > 0)
+            hear(&message, 0, 0);
+    }
+    fprintf(client, "sent %u\n", count);
+}
+
 static void make_something(FILE *client, const char *word, const char *argument, const char *second,
                            const char *third)
 {
@@ -461,6 +543,8 @@ static void make_something(FILE *client, const char *word, const char *argument,
         tell_ended(client, number, (uint32_t)strtoul(second, NULL, 10));
     else if (strcmp(word, "look") == 0)
         look(client);
+    else if (strcmp(word, "hostile") == 0)
+        be_hostile(client, number, (uint32_t)strtoul(second, NULL, 10));
     else if (strcmp(word, "stage") == 0)
         make_with_template(client, argument, "", STAGING_TEMPLATE);
     else if (strcmp(word, "layer") == 0)

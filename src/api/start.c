@@ -56,12 +56,18 @@ bool start_cell_check(json_t *body, struct schema_problem *problem)
     return start_env_check(json_object_get(body, "env"), problem);
 }
 
-uint64_t start_timeout_ms(json_t *body)
+/*
+ * `timeout` of the body; else SANDBOX_TIMEOUT_SEC of the caller or of the session, if one of them
+ * set it; else 60 s. Only an explicit 0 is 0, "until the session ends".
+ */
+static uint64_t timeout_ms(struct session *session, const struct caller *caller, json_t *body)
 {
     json_t *timeout = json_object_get(body, "timeout");
-    double seconds = timeout ? json_number_value(timeout) : TIMEOUT_S;
+    double seconds = json_number_value(timeout);
     uint64_t ms = (uint64_t)(seconds * 1000.0 + 0.5);
 
+    if (!timeout)
+        return session_timeout_ms(session, caller, TIMEOUT_S * 1000);
     return seconds > 0 && ms == 0 ? 1 : ms;
 }
 
@@ -72,7 +78,6 @@ static void fill_spec(json_t *body, struct execution_spec *spec)
 
     spec->env = json_object_get(body, "env");
     spec->cwd = json_string_value(json_object_get(body, "cwd"));
-    spec->timeout_ms = start_timeout_ms(body);
     spec->is_background = json_is_true(json_object_get(body, "background"));
     spec->is_pty = json_is_object(pty);
     if (spec->is_pty) {
@@ -95,6 +100,7 @@ int start_command(struct session *session, const struct caller *caller, json_t *
     if (!argv)
         return error_memory(err);
     fill_spec(body, &spec);
+    spec.timeout_ms = timeout_ms(session, caller, body);
     return session_exec(session, &spec, ret, err);
 }
 
@@ -114,7 +120,7 @@ int start_cell(struct session *session, const struct caller *caller, json_t *bod
         .input_length = input ? json_string_length(input) : 0,
         .env = json_object_get(body, "env"),
         .is_background = json_is_true(json_object_get(body, "background")),
-        .timeout_ms = start_timeout_ms(body),
+        .timeout_ms = timeout_ms(session, caller, body),
     };
     int r = session_find_context(session, context, language, &request.context, err);
 

@@ -52,9 +52,6 @@ int start_command(struct session *session, const struct caller *caller, json_t *
 int start_cell(struct session *session, const struct caller *caller, json_t *body,
                struct execution **ret, struct error *err);
 
-/* `timeout` of the body: 60 s without it; only an explicit 0 is 0, "until the session ends". */
-uint64_t start_timeout_ms(json_t *body);
-
 /* "TERM", "SIGTERM" or a number; 0: not a signal. */
 int start_signal(json_t *value);
 

@@ -49,6 +49,7 @@ const char ERROR_CONTEXT_TAKEN[] = "context_taken";
 const char ERROR_TOO_MANY_CONTEXTS[] = "too_many_contexts";
 const char ERROR_TEMPLATE_NOT_FOUND[] = "template_not_found";
 const char ERROR_TEMPLATE_NOT_BUILT[] = "template_not_built";
+const char ERROR_SETTING_DIFFERS[] = "setting_differs";
 const char ERROR_RUN_DIFFERS[] = "run_differs";
 const char ERROR_TEMPLATE_IN_USE[] = "template_in_use";
 const char ERROR_INSTALL_FAILED[] = "install_failed";
@@ -119,6 +120,7 @@ static const char *const codes[] = {
     ERROR_INSTALL_FAILED,
     ERROR_INSTALL_DENIED,
     ERROR_NO_NETWORK,
+    ERROR_SETTING_DIFFERS,
     ERROR_RUN_DIFFERS,
     ERROR_UNAUTHORIZED,
     ERROR_FORBIDDEN,

@@ -66,6 +66,7 @@ extern const char ERROR_CONTEXT_TAKEN[];       /* another context has the name *
 extern const char ERROR_TOO_MANY_CONTEXTS[];   /* LIMIT_CONTEXTS */
 extern const char ERROR_TEMPLATE_NOT_FOUND[];  /* no template by that name */
 extern const char ERROR_TEMPLATE_NOT_BUILT[];  /* it has to be built first */
+extern const char ERROR_SETTING_DIFFERS[];     /* the caller set another value than is in use */
 extern const char ERROR_RUN_DIFFERS[];         /* this daemon would run it in another way */
 extern const char ERROR_TEMPLATE_IN_USE[];     /* a session has it */
 extern const char ERROR_INSTALL_FAILED[];      /* pip failed; the text has its last lines */

@@ -117,6 +117,15 @@ const struct isolation_layer_row isolation_layer_table[_ISOLATION_LAYER_MAX] = {
             "has none. Start the outer container with --security-opt systempaths=unconfined "
             "(docker), --security-opt unmask=ALL (podman), procMount: Unmasked (Kubernetes)",
         },
+    [ISOLATION_LAYER_OVERLAY] =
+        {
+            "overlay",
+            false,
+            "programs of the host are shown through an overlay of the box's own: nobody else's use "
+            "of them is seen with inotify, and no lock on them reaches the host",
+            "Linux 5.11 or later with overlayfs (modprobe overlay), and no other mounts below /usr "
+            "or the interpreter's folder",
+        },
 };
 
 static const char *const isolation_names[_ISOLATION_MAX] = {

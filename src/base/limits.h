@@ -154,6 +154,7 @@
 #define LIMIT_EGRESS_DROP (64 * KIB) /* bytes that a caller sends beyond what is allowed */
 
 /* one HTTP request */
+#define LIMIT_SETTINGS 256               /* sets of callers' settings that nobody uses now */
 #define LIMIT_HTTP_HEADERS (64 * KIB)    /* its line and headers */
 #define LIMIT_HTTP_TARGET (8 * KIB)      /* path and query */
 #define LIMIT_HTTP_SEGMENTS 64           /* of the path */

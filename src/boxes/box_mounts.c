@@ -66,13 +66,14 @@ static int own_files(struct plan_builder *builder, const struct launch_spec *spe
 
 /* A folder of the host, at a path of ours. */
 static int bind_folder(struct plan_builder *builder, const char *source, const char *target,
-                       bool is_written, struct error *err)
+                       bool is_written, bool is_shared, struct error *err)
 {
     struct plan_step *step;
     struct stat status;
+    int r;
 
     if (lstat(source, &status) < 0) {
-        int r = error_errno(err, "opening the folder for /%s", target);
+        r = error_errno(err, "opening the folder for /%s", target);
 
         if (err)
             err->code = ERROR_NOT_FOUND;
@@ -84,9 +85,11 @@ static int bind_folder(struct plan_builder *builder, const char *source, const c
     /* Copied: the child wipes the memory in which the caller's arguments are. */
     step = plan_builder_step(builder, STEP_BIND_DIR, target,
                              plan_builder_text(builder, "%s", source), 0);
-    step->source_fd = root_clone_tree(source);
     step->is_written = is_written;
-    return 0;
+    r = root_clone_folder(source, target, &step->source_fd, err);
+    if (r == 0 && is_shared) /* with other boxes */
+        plan_builder_overlay_of(builder, &step->source_fd);
+    return r;
 }
 
 /* ---- home ---- */
@@ -146,9 +149,11 @@ static void home_folder(struct home *home, int fd, const char *path, unsigned de
 static void home_links(struct plan_builder *builder, const char *layer)
 {
     struct home home = {.builder = builder};
+    CLEANUP(fd_closep) int layer_fd = open(layer, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     CLEANUP(fd_closep)
-    int fd = open(plan_builder_text(builder, "%s/home", layer),
-                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = layer_fd < 0
+                 ? -1
+                 : openat(layer_fd, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd >= 0)
         home_folder(&home, fd, "", 0);
@@ -166,7 +171,7 @@ static int stage_folder(struct plan_builder *builder, const struct launch_spec *
     if (!spec->staging || (is_template ? spec->layer : spec->packages))
         return error_set(err, -EINVAL, ERROR_ENGINE, "an installer box has one folder at /%s",
                          target);
-    r = bind_folder(builder, spec->staging, target, true, err);
+    r = bind_folder(builder, spec->staging, target, true, false, err);
     if (r < 0)
         return r;
     builder->plan.watch_staging =
@@ -188,9 +193,9 @@ int box_mounts_plan(struct plan_builder *builder, const struct launch_spec *spec
     if (r == 0)
         own_programs_plan(builder, spec);
     if (r == 0 && spec->layer)
-        r = bind_folder(builder, spec->layer, BOX_MOUNTS "/template", false, err);
+        r = bind_folder(builder, spec->layer, BOX_MOUNTS "/template", false, true, err);
     if (r == 0 && spec->packages)
-        r = bind_folder(builder, spec->packages, BOX_MOUNTS "/packages", false, err);
+        r = bind_folder(builder, spec->packages, BOX_MOUNTS "/packages", false, false, err);
     if (r == 0 && spec->stages != STAGING_NONE)
         r = stage_folder(builder, spec, err);
     if (r == 0 && spec->layer)

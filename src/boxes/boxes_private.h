@@ -34,6 +34,11 @@ void root_shares(struct plan_builder *builder);
 void root_rules(struct plan_builder *builder);
 /* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
 int root_clone_tree(const char *path);
+/*
+ * The same for a folder of the engine's state, whose name the broker may have made into a link that
+ * leads anywhere: -ENOTDIR for that. *ret_fd may be -1: the box tries the path itself.
+ */
+int root_clone_folder(const char *path, const char *target, int *ret_fd, struct error *err);
 
 /* box_mounts.c: the contents of /bailey */
 bool box_mounts_has_any(const struct launch_spec *spec);

@@ -1,4 +1,5 @@
 /* plan_builder.c - writing a plan: strings, steps, limits and the guest's environment. */
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
 #include "boxes/boxes_private.h"
 #include "boxes/plan_builder.h"
 #include "sandbox/filter.h"
@@ -55,6 +58,125 @@ struct plan_step *plan_builder_step(struct plan_builder *builder, enum step_kind
     return step;
 }
 
+/* ---- overlays ---- */
+
+#define MOUNTS_MAX (64 * KIB)
+
+/*
+ * The mounts that there were at the first question: those of the host that come later do not reach
+ * us. NULL: not known.
+ */
+static const char *all_mounts(void)
+{
+    static char text[MOUNTS_MAX];
+    static bool was_read, is_known;
+
+    if (!was_read)
+        is_known = fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof(text)) >= 0 &&
+                   strlen(text) < sizeof(text) - 1;
+    was_read = true;
+    return is_known ? text : NULL;
+}
+
+static bool is_at_or_below(const char *path, size_t length, const char *folder)
+{
+    size_t above = strlen(folder);
+
+    return length >= above && strncmp(path, folder, above) == 0 &&
+           (length == above || path[above] == '/');
+}
+
+/* An overlay does not show what is mounted below its folder. */
+static bool has_mount(const char *lower, const char *source)
+{
+    const char *line = all_mounts();
+
+    if (!line)
+        return true;
+    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *at = line;
+        size_t length;
+
+        for (int i = 0; i < 4 && at; i++) { /* number, parent, device, root */
+            at = strchr(at, ' ');
+            at = at ? at + 1 : NULL;
+        }
+        length = at ? strcspn(at, " \n") : 0;
+        if (length <= strlen(lower) || !is_at_or_below(at, length, lower))
+            continue;
+        if (is_at_or_below(at, length, source) ||
+            (strncmp(source, at, length) == 0 && source[length] == '/'))
+            return true;
+    }
+    return false;
+}
+
+/* Its number, or -1. `lower_fd` is taken over; -1: `lower` itself. */
+static int add_overlay(struct plan_builder *builder, const char *lower, int *lower_fd,
+                       bool is_optional)
+{
+    struct sandbox_plan *plan = &builder->plan;
+
+    if (plan->overlay_count == PLAN_OVERLAYS_MAX)
+        return -1;
+    plan->overlays[plan->overlay_count] =
+        (struct plan_overlay){.lower = lower, .lower_fd = *lower_fd, .is_optional = is_optional};
+    *lower_fd = -1;
+    return (int)plan->overlay_count++;
+}
+
+static int find_overlay(struct plan_builder *builder, const char *lower, bool clone_here,
+                        bool is_optional)
+{
+    CLEANUP(fd_closep) int fd = -1;
+
+    for (size_t i = 0; i < builder->plan.overlay_count; i++) {
+        if (str_equal(builder->plan.overlays[i].lower, lower))
+            return (int)i;
+    }
+    if (clone_here)
+        fd = root_clone_tree(lower);
+    return add_overlay(builder, lower, &fd, is_optional);
+}
+
+static void take_out_of(struct plan_builder *builder, struct plan_step *step, const char *lower,
+                        int number, bool is_optional)
+{
+    size_t length = strlen(lower);
+
+    if (number < 0) {
+        builder->plan.has_shared |= !is_optional;
+        return;
+    }
+    step->overlay = (uint8_t)(number + 1);
+    step->within = step->source + length + (step->source[length] == '/');
+}
+
+void plan_builder_overlay(struct plan_builder *builder, const char *lower, bool clone_here,
+                          bool is_optional)
+{
+    struct plan_step *step = &builder->steps[builder->plan.step_count - 1];
+
+    if (!builder->is_full)
+        take_out_of(builder, step, lower,
+                    has_mount(lower, step->source)
+                        ? -1
+                        : find_overlay(builder, lower, clone_here, is_optional),
+                    is_optional);
+}
+
+void plan_builder_overlay_of(struct plan_builder *builder, int *lower_fd)
+{
+    struct plan_step *step = &builder->steps[builder->plan.step_count - 1];
+
+    if (!builder->is_full)
+        take_out_of(builder, step, step->source,
+                    has_mount(step->source, step->source)
+                        ? -1
+                        : add_overlay(builder, step->source, lower_fd, false),
+                    false);
+}
+
 void plan_builder_rule(struct plan_builder *builder, enum rule_kind kind, const char *path)
 {
     if (builder->plan.rule_count == PLAN_BUILDER_RULES_MAX) {
@@ -82,6 +204,10 @@ void plan_builder_close(struct plan_builder *builder)
     for (size_t i = 0; i < builder->plan.step_count; i++) {
         fd_closep(&builder->steps[i].source_fd);
         builder->steps[i].source_fd = -1;
+    }
+    for (size_t i = 0; i < builder->plan.overlay_count; i++) {
+        fd_closep(&builder->plan.overlays[i].lower_fd);
+        builder->plan.overlays[i].lower_fd = -1;
     }
 }
 

@@ -44,8 +44,10 @@ static const char *const proc_folders[] = {"acpi", "scsi", "asound"};
 static const char *const own_folders[] = {"proc", "sys", "dev",   "tmp",        "workspace", "home",
                                           "run",  "mnt", "media", "lost+found", "bailey"};
 
-static void bind_if_there(struct plan_builder *builder, const char *source, const char *target,
-                          bool clone_here)
+/* `lower`: a folder above the source that has one overlay for all that is taken out of it; NULL:
+ * a folder has its own, a file none. */
+static void bind_if_there(struct plan_builder *builder, const char *lower, const char *source,
+                          const char *target, bool clone_here)
 {
     struct stat status;
     struct plan_step *step;
@@ -56,7 +58,11 @@ static void bind_if_there(struct plan_builder *builder, const char *source, cons
         return;
     step = plan_builder_step(builder, S_ISDIR(status.st_mode) ? STEP_BIND_DIR : STEP_BIND_FILE,
                              target, source, 0);
-    if (clone_here)
+    if (!lower && S_ISDIR(status.st_mode))
+        lower = source;
+    if (lower)
+        plan_builder_overlay(builder, lower, clone_here, str_equal(lower, "/etc"));
+    if (clone_here && !step->overlay)
         step->source_fd = root_clone_tree(source);
 }
 
@@ -70,8 +76,8 @@ static void parents(struct plan_builder *builder, const char *target)
 }
 
 /* A link as a link, a folder as a folder. */
-static void copy_link_or_bind(struct plan_builder *builder, const char *source, const char *target,
-                              bool clone_here)
+static void copy_link_or_bind(struct plan_builder *builder, const char *lower, const char *source,
+                              const char *target, bool clone_here)
 {
     char link[256];
     ssize_t length = readlink(source, link, sizeof(link));
@@ -80,23 +86,23 @@ static void copy_link_or_bind(struct plan_builder *builder, const char *source, 
         plan_builder_step(builder, STEP_SYMLINK, target,
                           plan_builder_text(builder, "%.*s", (int)length, link), 0);
     else if (length < 0 && errno == EINVAL)
-        bind_if_there(builder, source, target, clone_here);
+        bind_if_there(builder, lower, source, target, clone_here);
 }
 
 static void host_root(struct plan_builder *builder)
 {
-    plan_builder_step(builder, STEP_BIND_DIR, "usr", "/usr", 0);
+    bind_if_there(builder, NULL, "/usr", "usr", false);
     for (size_t i = 0; i < ARRAY_SIZE(usr_links); i++)
-        copy_link_or_bind(builder, plan_builder_text(builder, "/%s", usr_links[i]), usr_links[i],
-                          false);
+        copy_link_or_bind(builder, NULL, plan_builder_text(builder, "/%s", usr_links[i]),
+                          usr_links[i], false);
     plan_builder_step(builder, STEP_DIR, "etc", NULL, 0755);
     plan_builder_step(builder, STEP_DIR, "etc/ssl", NULL, 0755);
     if (access("/etc/pki", F_OK) == 0)
         plan_builder_step(builder, STEP_DIR, "etc/pki", NULL, 0755);
     for (size_t i = 0; i < ARRAY_SIZE(etc_names); i++)
-        bind_if_there(builder, plan_builder_text(builder, "/etc/%s", etc_names[i]),
+        bind_if_there(builder, "/etc", plan_builder_text(builder, "/etc/%s", etc_names[i]),
                       plan_builder_text(builder, "etc/%s", etc_names[i]), false);
-    copy_link_or_bind(builder, "/etc/localtime", "etc/localtime", false);
+    copy_link_or_bind(builder, "/etc", "/etc/localtime", "etc/localtime", false);
     plan_builder_step(builder, STEP_FILE, "etc/passwd",
                       "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n"
                       "nobody:x:65534:65534:nobody:/:/bin/false\n",
@@ -137,7 +143,7 @@ static int given_root(struct plan_builder *builder, const char *root, struct err
         if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, "..") ||
             is_own(entry->d_name))
             continue;
-        copy_link_or_bind(builder, plan_builder_text(builder, "%s/%s", root, entry->d_name),
+        copy_link_or_bind(builder, root, plan_builder_text(builder, "%s/%s", root, entry->d_name),
                           plan_builder_text(builder, "%s", entry->d_name), true);
     }
     closedir(folder);
@@ -182,7 +188,7 @@ static void processors(struct plan_builder *builder)
     if (access(path, R_OK) < 0)
         return;
     parents(builder, path + 1);
-    bind_if_there(builder, path, path + 1, false);
+    plan_builder_step(builder, STEP_BIND_DIR, path + 1, path, 0);
 }
 
 static void masked_proc(struct plan_builder *builder)
@@ -217,7 +223,7 @@ static int data_folder(struct plan_builder *builder, const struct launch_spec *s
 
     if (!spec->data)
         return 0;
-    if (stat(spec->data, &status) < 0) {
+    if (lstat(spec->data, &status) < 0) {
         int r = error_errno(err, "opening the data folder '%s'", spec->data);
 
         if (err)
@@ -229,10 +235,9 @@ static int data_folder(struct plan_builder *builder, const struct launch_spec *s
     /* Copied: the child wipes the memory in which the caller's arguments are. */
     step = plan_builder_step(builder, STEP_BIND_DIR, "tmp/data",
                              plan_builder_text(builder, "%s", spec->data), 0);
-    step->source_fd = root_clone_tree(spec->data);
     step->no_exec = true;
     builder->plan.share_path[SHARE_DATA] = "/tmp/data";
-    return 0;
+    return root_clone_folder(spec->data, step->target, &step->source_fd, err);
 }
 
 /* Must: come after the shares: a bind may lie below /tmp or /home/user. */
@@ -252,7 +257,8 @@ static int caller_binds(struct plan_builder *builder, const struct launch_spec *
         target = plan_builder_text(builder, "%s", target + 1);
         parents(builder, target);
         /* Copied: the child wipes the memory in which the caller's arguments are. */
-        bind_if_there(builder, plan_builder_text(builder, "%s", spec->binds[i].host), target, true);
+        bind_if_there(builder, NULL, plan_builder_text(builder, "%s", spec->binds[i].host), target,
+                      true);
         if (builder->steps[builder->plan.step_count - 1].kind == STEP_DIR &&
             builder->plan.step_count >= before)
             return error_set(err, -ENOENT, ERROR_NOT_FOUND, "'%s' does not exist",

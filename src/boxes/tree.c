@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,9 +28,15 @@
 
 #define MAP_MAX 4096
 
-static int clone_tree(const char *path)
+static int clone_tree(const char *path, bool is_folder)
 {
-    return sys_open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
+    CLEANUP(fd_closep) int fd = -1;
+
+    if (!is_folder)
+        return sys_open_tree(AT_FDCWD, path, flags);
+    fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -1 : sys_open_tree(fd, "", flags | AT_EMPTY_PATH);
 }
 
 /* Our own map with its left column on both sides: each id becomes itself. */
@@ -60,19 +67,19 @@ static int write_identity(pid_t pid, const char *name)
 }
 
 /* In the child: system calls only. */
-static _Noreturn void clone_inside(int socket_fd, const char *path)
+static _Noreturn void clone_inside(int socket_fd, const char *path, bool is_folder)
 {
     char byte;
     int tree_fd;
 
     if (recv(socket_fd, &byte, 1, 0) != 1)
         _exit(1); /* no maps */
-    tree_fd = clone_tree(path);
+    tree_fd = clone_tree(path, is_folder);
     _exit(tree_fd < 0 || packet_send(socket_fd, "t", 1, &tree_fd, 1, 0) < 0);
 }
 
 /* -1: none. */
-static int clone_apart(const char *path)
+static int clone_apart(const char *path, bool is_folder)
 {
     CLEANUP(fd_closep) int ours = -1;
     CLEANUP(fd_closep) int pid_fd = -1;
@@ -87,7 +94,7 @@ static int clone_apart(const char *path)
     pid = sys_clone_fork(CLONE_NEWUSER | CLONE_NEWNS, &pid_fd, -1);
     if (pid == 0) {
         close(pair[0]);
-        clone_inside(pair[1], path);
+        clone_inside(pair[1], path, is_folder);
     }
     close(pair[1]);
     if (pid < 0)
@@ -102,12 +109,32 @@ static int clone_apart(const char *path)
     return tree_fd;
 }
 
-int root_clone_tree(const char *path)
+static int clone_somehow(const char *path, bool is_folder)
 {
     int fd;
 
     if (geteuid() != 0)
         return -1;
-    fd = clone_tree(path);
-    return fd < 0 && errno == EPERM ? clone_apart(path) : fd;
+    fd = clone_tree(path, is_folder);
+    return fd < 0 && errno == EPERM ? clone_apart(path, is_folder) : fd;
+}
+
+int root_clone_tree(const char *path)
+{
+    return clone_somehow(path, false);
+}
+
+int root_clone_folder(const char *path, const char *target, int *ret_fd, struct error *err)
+{
+    struct stat status;
+
+    errno = 0;
+    *ret_fd = clone_somehow(path, true);
+    if (*ret_fd >= 0)
+        return 0;
+    if (errno == ENOTDIR || errno == ELOOP ||
+        (lstat(path, &status) == 0 && !S_ISDIR(status.st_mode)))
+        return error_set(err, -ENOTDIR, ERROR_BAD_INPUT, "what should be /%s is not a folder",
+                         target);
+    return 0;
 }

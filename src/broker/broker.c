@@ -132,6 +132,7 @@ static void read_languages(struct broker *broker)
             .missing = json_string_value(json_object_get(value, "missing")),
             .here = json_string_value(json_object_get(value, "here")),
             .fingerprint = json_string_value(json_object_get(value, "fingerprint")),
+            .own = row ? row->program : NULL,
         };
     }
 }
@@ -301,10 +302,13 @@ static void tell_first_key(struct broker *broker, const char *key)
                           "local", 1));
 }
 
-/* The socket, and every address. Only the first broker of a daemon looks whether there are keys. */
+/*
+ * The socket, and every address. Only the first broker of a daemon, or of a server that took it
+ * over, looks whether there are keys.
+ */
 static int open_doors(struct broker *broker, struct error *err)
 {
-    bool is_first = broker->info.generation <= 1;
+    bool is_first = broker->info.generation <= 1 || getenv(BROKER_IS_FIRST);
     char key[KEY_TEXT_MAX] = "";
     struct door_list doors;
     int r = is_first ? listeners_admit(&broker->listeners, &broker->config, broker->index, key, err)
@@ -452,12 +456,14 @@ static int start(struct broker *broker, struct error *err)
         .bus = broker->bus,
         .audit = broker->audit,
         .metrics = broker->metrics,
+        .state = json_string_value(json_object_get(broker->settings, "state")),
     };
     struct mux_spec mux = {0};
     int r = confine_files(broker, err);
 
     broker->info = (struct front_info){
         .socket = json_string_value(json_object_get(broker->settings, "socket")),
+        .file = json_string_value(json_object_get(broker->settings, "file")),
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
         .broker_pid = number_of("BAILEY_BROKER_PID"),

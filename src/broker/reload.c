@@ -36,20 +36,77 @@ static bool is_live(const struct reload *reload, const struct config *fresh, siz
     return false;
 }
 
-/* Not the configuration's to say: where it is, and what the starter's flags said. */
-static bool is_fixed(const struct reload *reload, size_t key)
+static bool has_name(json_t *names, const char *name)
 {
-    json_t *flags = json_object_get(reload->settings, "flags"), *flag;
+    json_t *one;
     size_t i;
 
-    if (key == KEY_STATE_DIR || !config_table[key].env)
-        return true;
-    json_array_foreach(flags, i, flag)
+    json_array_foreach(names, i, one)
     {
-        if (str_equal(json_string_value(flag), config_table[key].env))
+        if (str_equal(json_string_value(one), name))
             return true;
     }
     return false;
+}
+
+/* Not the configuration's to say: where it is, and what the starter's flags said. */
+static bool is_fixed(const struct reload *reload, size_t key)
+{
+    return key == KEY_STATE_DIR || !config_table[key].env ||
+           has_name(json_object_get(reload->settings, "flags"), config_table[key].env);
+}
+
+/* Of the server's own environment: a file, or a shell without it, does not change it. */
+static bool stays(const struct reload *reload, json_t *environment, size_t key)
+{
+    const char *name = config_table[key].env;
+
+    return is_fixed(reload, key) ||
+           (has_name(json_object_get(reload->settings, "environment"), name) &&
+            !json_object_get(environment, name));
+}
+
+/* All variables of the new configuration; a new reference, NULL: no memory. */
+static json_t *merge(const struct reload *reload, json_t *body)
+{
+    json_t *environment = json_object_get(body, "environment");
+    json_t *all = json_copy(json_object_get(body, "settings"));
+    int r = all ? 0 : -1;
+
+    if (r == 0 && environment)
+        r = json_object_update(all, environment);
+    for (size_t key = 0; r == 0 && key < _KEY_MAX; key++) {
+        const char *name = config_table[key].env, *text = reload->config->values[key].text;
+
+        if (!name || !stays(reload, environment, key))
+            continue;
+        json_object_del(all, name);
+        if (text)
+            r = json_object_set_new(all, name, text_to_json(text, strlen(text)));
+    }
+    if (r < 0) {
+        json_decref(all);
+        return NULL;
+    }
+    return all;
+}
+
+/* What the caller's environment decided stays from now on, as the server's own does. */
+static void keep_names(const struct reload *reload, json_t *environment)
+{
+    json_t *names = json_object_get(reload->settings, "environment");
+    const char *name;
+    json_t *value;
+
+    if (!names) {
+        names = json_array();
+        json_object_set_new(reload->settings, "environment", names);
+    }
+    json_object_foreach(environment, name, value)
+    {
+        if (!has_name(names, name))
+            json_array_append_new(names, json_string(name));
+    }
 }
 
 int reload_read(json_t *variables, struct config *ret, struct error *err)
@@ -178,10 +235,13 @@ static void tell(json_t *changed, json_t *restart, bool has_certificate)
 int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct error *err)
 {
     CLEANUP(config_free) struct config fresh = {0};
-    json_t *changed = json_array(), *restart = json_array();
-    int r =
-        changed && restart ? reload_read(json_object_get(body, "settings"), &fresh, err) : -ENOMEM;
+    json_t *changed = json_array(), *restart = json_array(), *all = merge(reload, body);
+    int r = changed && restart && all ? reload_read(all, &fresh, err) : -ENOMEM;
     int has_certificate = 0;
+
+    json_decref(all);
+    if (r == 0)
+        r = config_check_values(&fresh, err); /* some values follow others */
 
     if (r == 0)
         r = has_certificate = take_certificate(reload, body, err);
@@ -199,6 +259,8 @@ int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct
     tenants_configure(session_manager_tenants(reload->manager), reload->config);
     audit_configure(session_manager_audit(reload->manager), reload->config->audit_bytes,
                     reload->config->audit_keep);
+    keep_names(reload, json_object_get(body, "environment"));
+    session_manager_reloaded(reload->manager);
     write_down(reload);
     tell(changed, restart, has_certificate > 0);
     *ret = json_pack("{s:o, s:o, s:b}", "changed", changed, "restart", restart, "certificate",

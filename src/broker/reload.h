@@ -19,8 +19,8 @@ struct session_manager;
 
 struct reload {
     struct config *config; /* the one that everybody reads: changed in place */
-    /* "tls" and "env" are replaced, for a later broker; "flags" names keys that the starter fixed
-     */
+    /* "tls" and "env" are replaced, for a later broker; "flags" and "environment" name the keys
+     * that came from there when the server was started */
     json_t *settings;
     struct listeners *listeners;
     struct session_manager *manager;
@@ -31,8 +31,10 @@ struct reload {
 int reload_read(json_t *variables, struct config *ret, struct error *err);
 
 /*
- * `body`: {"settings": {KEY: text}, "tls": {...}}. *ret: {"changed": [...], "restart": [...],
- * "certificate": whether a new one is shown}, a new reference.
+ * `body`: {"settings": {KEY: text} of the file, "environment": {KEY: text} of the caller's own,
+ * "tls": {...}}. A key that came from the server's flags or environment stays, unless the caller's
+ * environment has it too; every other key without a value gets its default. *ret: {"changed":
+ * [...], "restart": [...], "certificate": whether a new one is shown}, a new reference.
  */
 int reload_apply(const struct reload *reload, json_t *body, json_t **ret, struct error *err);
 

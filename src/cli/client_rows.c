@@ -112,12 +112,28 @@ static int take_grace(void *target, const char *value, struct error *err)
         "raw", 0, NULL, WORDS_ANY, "do not neutralise control sequences on a terminal", \
             .take = take_is_raw                                                         \
     }
+#define ROW_KEY(name_, letter_, argument_, words_, help_, key_)                    \
+    {                                                                              \
+        name_, letter_, argument_, words_, help_, .is_config = true, .key = (key_) \
+    }
+/* What belongs to a session; `when_` says where it counts. */
+#define ROWS_SESSION(when_)                                                                  \
+    ROW_KEY("memory", 0, "SIZE", WORDS_ANY, when_ "memory of its box, with its files: 512m", \
+            KEY_MEMORY),                                                                     \
+        ROW_KEY("cpus", 0, "NUMBER", WORDS_ANY, when_ "processor cores: 0.5, 2", KEY_CPUS),  \
+        ROW_KEY("pids", 0, "NUMBER", WORDS_ANY, when_ "processes and threads", KEY_PIDS),    \
+        ROW_KEY("disk", 0, "SIZE", WORDS_ANY, when_ "space for files, part of the memory",   \
+                KEY_DISK),                                                                   \
+        ROW_KEY("type", 0, "NAME", WORDS_ANY, when_ "how its box is made: local, docker",    \
+                KEY_SANDBOX_TYPE),                                                           \
+        ROW_KEY("isolation", 0, "LEVEL", WORDS_ISOLATION,                                    \
+                when_ "lowest isolation level that is accepted", KEY_ISOLATION)
 #define OPTIONS(rows) .options = (rows), .option_count = ARRAY_SIZE(rows)
 #define ID_HELP "Commands take a session's id, the beginning of it if that is unique, or its name."
 
 static const struct option_row session_options[] = {
     {"name", 'n', "NAME", WORDS_ANY, "new: its name", .take = take_name},
-    {"template", 0, "NAME", WORDS_ANY, "new: its template (default SANDBOX_TEMPLATE)",
+    {"template", 0, "NAME", WORDS_ANY, "new: its template", .is_config = true, .key = KEY_TEMPLATE,
      .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
      "new: make this file available as /tmp/data/NAME.csv; NAME.parquet and other kinds keep their "
@@ -128,6 +144,9 @@ static const struct option_row session_options[] = {
     {"idle", 0, "TIME", WORDS_ANY, "new: end it after this time without use: 30m",
      .take = take_idle},
     {"max-age", 0, "TIME", WORDS_ANY, "new: end it at this age: 8h", .take = take_max_age},
+    ROWS_SESSION("new: "),
+    ROW_KEY("timeout", 't', "TIME", WORDS_ANY,
+            "new: timeout of commands and cells that have none of their own: 30, 5m", KEY_TIMEOUT),
     {"all", 'a', NULL, WORDS_ANY, "ls: also ended ones", .take = take_is_all},
     {"quiet", 'q', NULL, WORDS_ANY, "new: no progress; ls: print ids only", .take = take_is_quiet},
     ROW_JSON,
@@ -167,6 +186,9 @@ static const struct option_row code_options[] = {
     {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the cell, for input()",
      .take = take_has_stdin},
     {"out", 'o', "DIR", WORDS_FOLDER, "save pictures in this folder", .take = take_out},
+    ROWS_SESSION("the session must have it: "),
+    ROW_KEY("template", 0, "NAME", WORDS_ANY, "the session must have it: its template",
+            KEY_TEMPLATE),
     ROW_RAW,
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
     {"json", 'j', NULL, WORDS_ANY, "print only the result, as JSON", .take = take_is_json},
@@ -522,10 +544,11 @@ const struct command reload_command = {
     .summary = "apply new settings and certificates to the running server",
     .usage = "[--config FILE]",
     .description =
-        "Reads the configuration and the certificate files as 'bailey serve' would, with your "
-        "rights and environment, and sends them to the running daemon. Quotas, host names, "
-        "origins, log level, audit and certificates change at once, for new connections and "
-        "requests; nothing is interrupted. It prints which other keys need a restart.",
+        "Reads the server's bailey.yaml and the certificate files with your rights, and sends "
+        "them to the running daemon. Keys that the server has from its own environment or from a "
+        "flag stay, unless your environment sets them. Quotas, host names, origins, log level, "
+        "audit and certificates change at once, for new connections and requests; nothing is "
+        "interrupted. It prints which keys changed, and which need a restart.",
     OPTIONS(reload_options),
     .in_engine = true,
 };
@@ -577,7 +600,9 @@ static const struct option_row mcp_options[] = {
      .help = "use the session of this name (created if it does not exist) and keep it at the end"},
     {.name = "template",
      .argument = "NAME",
-     .help = "template of the session (default SANDBOX_TEMPLATE)",
+     .help = "template of the session",
+     .is_config = true,
+     .key = KEY_TEMPLATE,
      .take = take_template_name},
     {.name = "data",
      .argument = "NAME=FILE",
@@ -585,6 +610,9 @@ static const struct option_row mcp_options[] = {
      .help = "make this file available as /tmp/data/NAME.csv; may be repeated",
      .take = take_data},
     {.name = "structured", .help = "return results as structured content too, for programs"},
+    ROWS_SESSION("of its session: "),
+    ROW_KEY("timeout", 't', "TIME", WORDS_ANY, "timeout of code that has none of its own: 30, 5m",
+            KEY_TIMEOUT),
     {.name = "config", .argument = "FILE", .words = WORDS_FILE, .help = "read this bailey.yaml"},
 };
 

@@ -139,7 +139,7 @@ static int variables(struct buf *to)
             failed |= buf_append_text(to, "; default: ");
             failed |= roff(row->fallback, to);
         }
-        failed |= buf_append_text(to, ".\n");
+        failed |= buf_printf(to, "; belongs to: %s.\n", config_place_name(row->place));
     }
     return failed;
 }

@@ -362,7 +362,7 @@ int paths_check_owner(const struct paths *paths, struct error *err)
 
 /* ---- daemon.json ---- */
 
-int paths_write_record(const struct paths *paths, bool has_log, struct error *err)
+int paths_write_record(const struct paths *paths, pid_t pid, bool has_log, struct error *err)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
     CLEANUP(fd_closep) int fd = -1;
@@ -371,7 +371,7 @@ int paths_write_record(const struct paths *paths, bool has_log, struct error *er
     int result;
 
     clock_iso(started_at, sizeof(started_at));
-    json = json_pack("{s:i, s:I, s:o*, s:o*, s:s, s:b}", "pid", (int)getpid(), "pid_namespace",
+    json = json_pack("{s:i, s:I, s:o*, s:o*, s:s, s:b}", "pid", (int)pid, "pid_namespace",
                      (json_int_t)owner_pid_namespace(), "socket",
                      text_to_json(paths->socket, strlen(paths->socket)), "state",
                      text_to_json(paths->state, strlen(paths->state)), "started_at", started_at,

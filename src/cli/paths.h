@@ -72,7 +72,7 @@ int paths_adopt(struct paths *paths, struct error *err);
  */
 int paths_check_owner(const struct paths *paths, struct error *err);
 
-int paths_write_record(const struct paths *paths, bool has_log, struct error *err);
+int paths_write_record(const struct paths *paths, pid_t pid, bool has_log, struct error *err);
 int paths_read_record(const struct paths *paths, struct daemon_record *ret, struct error *err);
 void paths_remove_record(const struct paths *paths);
 

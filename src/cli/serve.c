@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -36,7 +38,9 @@
 #include "runtime/host/hosted.h"
 #include "runtime/provider.h"
 #include "supervisor/supervisor.h"
+#include "sys/cgroup.h"
 #include "sys/notify.h"
+#include "sys/owner.h"
 
 #define LANGUAGES_MAX 8
 #define BINDS_MAX (LANGUAGES_MAX * INTERPRETER_BINDS_MAX)
@@ -97,6 +101,10 @@ struct preparation {
     char layer[65]; /* of the configured template; empty: none, or it is not built */
     int lock_fds[2];
     int log_fd;
+    struct daemon_record record; /* takes_over: of the daemon that runs */
+    bool takes_over;             /* it was started on demand, and becomes this server */
+    bool was_taken;
+    int daemon_fd; /* was_taken: the process that has to end before its groups are removed */
 };
 
 static void preparation_free(struct preparation *made)
@@ -114,6 +122,7 @@ static void preparation_free(struct preparation *made)
     fd_closep(&made->lock_fds[0]);
     fd_closep(&made->lock_fds[1]);
     fd_closep(&made->log_fd);
+    fd_closep(&made->daemon_fd);
 }
 
 /* A folder of an interpreter, once, however many interpreters lie in it. */
@@ -173,16 +182,16 @@ static json_t *find_languages(struct preparation *made)
     return languages;
 }
 
-/* Keys that a flag decided: a reload does not change them. */
-static json_t *flags_json(const struct config *config)
+/* Keys that a flag or the environment decided: a reload of the file does not change them. */
+static json_t *keys_json(const struct config *config, enum config_source source)
 {
-    json_t *flags = json_array();
+    json_t *names = json_array();
 
-    for (size_t i = 0; flags && i < _KEY_MAX; i++) {
-        if (config_table[i].env && config->values[i].source == FROM_FLAG)
-            json_array_append_new(flags, json_string(config_table[i].env));
+    for (size_t i = 0; names && i < _KEY_MAX; i++) {
+        if (config_table[i].env && config->values[i].source == source)
+            json_array_append_new(names, json_string(config_table[i].env));
     }
-    return flags;
+    return names;
 }
 
 /* What the broker is told; the launcher's pid is not known before it is started. */
@@ -201,11 +210,13 @@ static int make_settings(struct preparation *made, struct error *err)
 
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
-    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o*}", "version",
+    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*}", "version",
                          BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
                          text_json(made->paths.state), "on_demand", made->request.is_on_demand,
                          "languages", find_languages(made), "dataset_folders", folders, "tcp",
-                         (int)tcp_count, "flags", flags_json(&made->config), "tls", tls);
+                         (int)tcp_count, "flags", keys_json(&made->config, FROM_FLAG),
+                         "environment", keys_json(&made->config, FROM_ENVIRONMENT), "file",
+                         made->config.file ? text_json(made->config.file) : NULL, "tls", tls);
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
     json_decref(settings);
     if (result < 0)
@@ -390,6 +401,24 @@ static int choose_addresses(struct preparation *made, struct error *err)
     return 0;
 }
 
+/*
+ * A daemon that a command started on demand becomes this server, with its sessions. Other ones, and
+ * what only a process that is started anew can do, stay the error that `err` is.
+ */
+static int find_on_demand(struct preparation *made, struct error *err)
+{
+    struct error ignored = {0};
+
+    if (made->request.is_on_demand || made->request.socket || made->watchdog_ms ||
+        made->activation.unix_fd >= 0 || paths_adopt(&made->paths, &ignored) < 0 ||
+        paths_read_record(&made->paths, &made->record, &ignored) < 0 || !made->record.has_log ||
+        (made->record.pid_namespace && made->record.pid_namespace != owner_pid_namespace()))
+        return err->num;
+    made->takes_over = true;
+    *err = (struct error){0};
+    return 0;
+}
+
 /* A door that is asked for and does not exist is an error: nothing is run in its name. */
 static int check_doors(const struct config *config, struct error *err)
 {
@@ -423,6 +452,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
         result = paths_make(&made->paths, err);
     if (result == 0)
         result = paths_lock(&made->paths, made->lock_fds, err);
+    if (result == -EALREADY)
+        result = find_on_demand(made, err);
     if (result == 0 && request->is_on_demand)
         result = open_log(made, err);
     if (result == 0)
@@ -435,15 +466,55 @@ static int prepare(struct preparation *made, const struct invocation *invocation
         result = read_pip_settings(made, invocation->env, err);
     if (result == 0)
         find_layer(made);
-    if (result == 0)
-        result = paths_write_record(&made->paths, request->is_on_demand, err);
+    if (result == 0 && !made->takes_over)
+        result = paths_write_record(&made->paths, getpid(), request->is_on_demand, err);
     return result;
+}
+
+/* It serves with our settings. */
+static void on_taken(void *ctx)
+{
+    struct preparation *made = ctx;
+    struct error err = {0};
+
+    made->was_taken = true;
+    made->daemon_fd = (int)syscall(SYS_pidfd_open, made->record.pid, 0);
+    message_print("took over the daemon that was running (pid %d), with its sessions",
+                  (int)made->record.pid);
+    if (paths_write_record(&made->paths, made->record.pid, false, &err) < 0)
+        log_warning("%s, continuing without it", err.text);
+    if (made->request.ready_fd >= 0)
+        fd_write_all(made->request.ready_fd, "ready\n", strlen("ready\n"));
+    fd_closep(&made->request.ready_fd);
+    if (made->notify) {
+        struct notify notify = NOTIFY_INIT;
+
+        notify_open(&notify, made->notify, &err);
+        notify_say(&notify, "READY=1\nSTATUS=serving, version " BAILEY_VERSION);
+        notify_close(&notify);
+    }
+}
+
+/*
+ * That daemon dropped its rights and could not remove its own control groups; this process has the
+ * caller's. The locks on them are released before the end of the process can be seen.
+ */
+static void sweep_groups(struct preparation *made)
+{
+    struct pollfd ended = {.fd = made->daemon_fd, .events = POLLIN};
+    struct cgroup_site site;
+
+    if (made->daemon_fd >= 0)
+        poll(&ended, 1, DAEMON_PATIENCE_MS);
+    cgroup_find(&site);
+    cgroup_sweep(&site);
 }
 
 static int serve(struct preparation *made, struct error *err)
 {
     const struct config *config = &made->config;
     bool has_log = made->log_fd >= 0;
+    struct supervisor_spec spec;
     int result;
 
     /* The folder that somebody happened to be in must stay removable. */
@@ -451,50 +522,53 @@ static int serve(struct preparation *made, struct error *err)
         return error_errno(err, "leaving the working folder");
     if (has_log && dup2(made->log_fd, STDERR_FILENO) < 0)
         return error_errno(err, "opening the log");
-    result = supervisor_run(
-        &(struct supervisor_spec){
-            .state = made->paths.state,
-            .socket = made->paths.socket,
-            .engine = made->engine,
-            .settings = buf_text(&made->settings),
-            .settings_length = made->settings.length,
-            .broker_env = (const char *const *)made->env,
-            .hosts = {{.name = config->type, .env = (const char *const *)made->host_env}},
-            .host_count = made->host_env ? 1 : 0,
-            .dataset_folders = (const char *const *)config->dataset_folders,
-            .listen = made->listen,
-            .listen_fds = made->activation.tcp_fd,
-            .listen_fd_count = made->activation.tcp_count,
-            .python = made->python,
-            .layer = made->layer[0] ? made->layer : NULL,
-            .has_zygotes = config->is_warm && config_can(config, PROVIDER_CAN_ZYGOTE),
-            .log_level = config->log_level,
-            .log_is_json = config->log_is_json,
-            .egress = buf_text(&made->pip.egress),
-            .installer_files = made->pip.files,
-            .installer_file_count = made->pip.file_count,
-            .wheels = made->pip.wheels,
-            .wheel_count = made->pip.wheel_count,
-            .box = {.memory_bytes = config->limits.memory_bytes,
-                    .disk_bytes = config->limits.disk_bytes,
-                    .pids = config->limits.pids,
-                    .cpu_millis = config->limits.cpu_millis,
-                    .minimum = config->isolation,
-                    .root = config->root,
-                    .binds = made->binds,
-                    .bind_count = made->bind_count,
-                    .id_base = config->id_base},
-            .pool_size = config_can(config, PROVIDER_HOSTED) ? 0 : config->pool_size,
-            .pool_memory_bytes = config->pool_memory_bytes,
-            .stop_grace_ms = (unsigned)config->stop_grace_ms,
-            .socket_fd = MAX(made->activation.unix_fd, 0),
-            .notify = made->notify,
-            .watchdog_ms = made->watchdog_ms,
-            .ready_fd = made->request.ready_fd,
-            .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
-        },
-        err);
-    paths_remove_record(&made->paths);
+    spec = (struct supervisor_spec){
+        .state = made->paths.state,
+        .socket = made->paths.socket,
+        .engine = made->engine,
+        .settings = buf_text(&made->settings),
+        .settings_length = made->settings.length,
+        .broker_env = (const char *const *)made->env,
+        .hosts = {{.name = config->type, .env = (const char *const *)made->host_env}},
+        .host_count = made->host_env ? 1 : 0,
+        .dataset_folders = (const char *const *)config->dataset_folders,
+        .listen = made->listen,
+        .listen_fds = made->activation.tcp_fd,
+        .listen_fd_count = made->activation.tcp_count,
+        .python = made->python,
+        .layer = made->layer[0] ? made->layer : NULL,
+        .has_zygotes = config->is_warm && config_can(config, PROVIDER_CAN_ZYGOTE),
+        .log_level = config->log_level,
+        .log_is_json = config->log_is_json,
+        .egress = buf_text(&made->pip.egress),
+        .installer_files = made->pip.files,
+        .installer_file_count = made->pip.file_count,
+        .wheels = made->pip.wheels,
+        .wheel_count = made->pip.wheel_count,
+        .box = {.memory_bytes = config->limits.memory_bytes,
+                .disk_bytes = config->limits.disk_bytes,
+                .pids = config->limits.pids,
+                .cpu_millis = config->limits.cpu_millis,
+                .minimum = config->isolation,
+                .root = config->root,
+                .binds = made->binds,
+                .bind_count = made->bind_count,
+                .id_base = config->id_base},
+        .pool_size = config_can(config, PROVIDER_HOSTED) ? 0 : config->pool_size,
+        .pool_memory_bytes = config->pool_memory_bytes,
+        .stop_grace_ms = (unsigned)config->stop_grace_ms,
+        .socket_fd = MAX(made->activation.unix_fd, 0),
+        .notify = made->notify,
+        .watchdog_ms = made->watchdog_ms,
+        .ready_fd = made->request.ready_fd,
+        .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
+    };
+    result = made->takes_over ? supervisor_take_over(&spec, on_taken, made, err)
+                              : supervisor_run(&spec, err);
+    if (made->was_taken)
+        sweep_groups(made);
+    if (!made->takes_over || made->was_taken) /* else that daemon goes on, and has its record */
+        paths_remove_record(&made->paths);
     return result;
 }
 
@@ -512,7 +586,8 @@ static int run_serve(const struct invocation *invocation)
                                .settings = {.maximum = MIB},
                                .activation = ACTIVATION_INIT,
                                .lock_fds = {-1, -1},
-                               .log_fd = -1};
+                               .log_fd = -1,
+                               .daemon_fd = -1};
     struct error err = {0};
 
     if (options_take(&invocation->parsed, &made.request, &err) < 0 ||
@@ -558,8 +633,9 @@ const struct command serve_command = {
         "with an API key. If it listens on loopback only, the first start creates a key and prints "
         "it once; an address that other machines can reach is refused until a key exists ('bailey "
         "key new'). With SANDBOX_TLS_CERTIFICATE and SANDBOX_TLS_KEY it is HTTPS.\n\nOther "
-        "commands start a daemon when none is running; that one has its unix socket "
-        "only.\n\nSIGTERM ends it: running commands get SANDBOX_STOP_GRACE to end, then are "
+        "commands start a daemon when none is running; that one has its unix socket only. If one "
+        "is running, it becomes this server and keeps its sessions.\n\nSIGTERM ends it: running "
+        "commands get SANDBOX_STOP_GRACE to end, then are "
         "killed. 'bailey reload' applies new settings and certificates without "
         "interruption.\n\nExample: bailey serve --listen 127.0.0.1:8080 --listen [::1]:8080",
     .options = options,

@@ -15,7 +15,7 @@
 
 static const char *key_name(size_t key)
 {
-    return config_table[key].env ? config_table[key].env : config_table[key].yaml;
+    return config_key_name((enum config_key)key);
 }
 
 json_t *show_config_json(const struct config *config)
@@ -26,9 +26,10 @@ json_t *show_config_json(const struct config *config)
         const struct config_value *value = &config->values[i];
 
         json_object_set_new(values, key_name(i),
-                            json_pack("{s:s?, s:s, s:s?, s:s?}", "value", value->text, "source",
-                                      config_source_name(value->source), "where", value->where,
-                                      "yaml", config_table[i].yaml));
+                            json_pack("{s:s?, s:s, s:s?, s:s?, s:s}", "value", value->text,
+                                      "source", config_source_name(value->source), "where",
+                                      value->where, "yaml", config_table[i].yaml, "place",
+                                      config_place_name(config_table[i].place)));
     }
     return json_pack("{s:s?, s:o}", "file", config->file, "values", values);
 }

@@ -247,6 +247,52 @@ void config_free(struct config *config)
     memset(config, 0, sizeof(*config));
 }
 
+const char *config_place_name(enum config_place place)
+{
+    static const char *const names[_PLACE_MAX] = {[PLACE_NONE] = "none",
+                                                  [PLACE_CALL] = "call",
+                                                  [PLACE_SESSION] = "session",
+                                                  [PLACE_DAEMON] = "daemon",
+                                                  [PLACE_PROGRAM] = "program"};
+
+    return names[place];
+}
+
+const char *config_key_name(enum config_key key)
+{
+    return config_table[key].env ? config_table[key].env : config_table[key].yaml;
+}
+
+int config_key_find(const char *name, enum config_key *ret)
+{
+    for (int key = 0; key < _KEY_MAX; key++) {
+        if (str_equal(config_key_name((enum config_key)key), name)) {
+            *ret = (enum config_key)key;
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+int config_clone(const struct config *config, struct config *ret, struct error *err)
+{
+    int r = 0;
+
+    memset(ret, 0, sizeof(*ret));
+    for (int key = 0; key < _KEY_MAX && r == 0; key++) {
+        const struct config_value *value = &config->values[key];
+
+        if (value->text)
+            r = value_apply(ret, (enum config_key)key, value->text, value->source, value->where,
+                            err);
+    }
+    if (r == 0 && config->file && !(ret->file = strdup(config->file)))
+        r = error_memory(err);
+    if (r < 0)
+        config_free(ret);
+    return r;
+}
+
 const char *config_source_name(enum config_source source)
 {
     static const char *const names[] = {[FROM_DEFAULT] = "default",

@@ -189,6 +189,21 @@ struct provider_row;
 const struct provider_row *config_provider(const struct config *config);
 bool config_can(const struct config *config, uint32_t bits);
 
+/*
+ * Where a key belongs: who decides its value if a daemon does the work. The first two are resolved
+ * by the caller and sent with its call (settings.h); a daemon key of the caller that differs from
+ * the daemon's is an error.
+ */
+enum config_place {
+    PLACE_NONE,    /* no row has it */
+    PLACE_CALL,    /* each run, command and cell has its own */
+    PLACE_SESSION, /* each session has its own, fixed when it is made */
+    PLACE_DAEMON,  /* one for all sessions, read when the daemon starts */
+    PLACE_PROGRAM, /* each program has its own; it is not sent */
+    _PLACE_MAX,
+};
+const char *config_place_name(enum config_place place); /* "call", "session", ... */
+
 /* Describes a key; config, help, man pages and docs are printed from this table. */
 struct config_row {
     const char *env;      /* SANDBOX_TIMEOUT_SEC; NULL: only in the file */
@@ -197,6 +212,7 @@ struct config_row {
     const char
         *allowed; /* "1 to 86400 seconds"; NULL for SANDBOX_TYPE: config_allowed() computes it */
     const char *help;
+    enum config_place place;
 };
 extern const struct config_row config_table[_KEY_MAX];
 
@@ -224,6 +240,19 @@ int config_load_text(struct config *config, const char *text, size_t length, con
  */
 int config_set(struct config *config, enum config_key key, const char *text, const char *flag,
                struct error *err);
+
+/* The name of a key in errors and in JSON: its variable, else its name in the file. */
+const char *config_key_name(enum config_key key);
+/* -ENOENT: no key has this name. */
+int config_key_find(const char *name, enum config_key *ret);
+
+/* Whether two configurations have the same value for a key, however it is written. */
+bool config_is_same(const struct config *a, const struct config *b, enum config_key key);
+
+/*
+ * A copy, which belongs to the caller. 0 or -ENOMEM.
+ */
+int config_clone(const struct config *config, struct config *ret, struct error *err);
 
 /*
  * Checks that need several keys at once (disk < memory, both sandbox_url and sandbox_template).

@@ -563,6 +563,56 @@ static void store(struct config *config, const struct rule *rule, struct parsed 
     }
 }
 
+static bool lists_are_same(char *const *a, char *const *b)
+{
+    size_t count = strv_length(a);
+
+    if (strv_length(b) != count)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!str_equal(a[i], b[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Keys without a field: compared by what their texts mean. */
+static bool texts_are_same(const struct rule *rule, const char *a, const char *b)
+{
+    struct parsed first = {0}, second = {0};
+    bool is_same = str_equal(a, b);
+
+    if (!is_same && a && b && rule->type == FIELD_NONE && rule->parse(rule, a, &first) == 0 &&
+        rule->parse(rule, b, &second) == 0)
+        is_same = first.number == second.number && rule->maximum > 0;
+    strv_free(first.list);
+    strv_free(second.list);
+    return is_same;
+}
+
+bool config_is_same(const struct config *a, const struct config *b, enum config_key key)
+{
+    const struct rule *rule = &rules[key];
+    const char *first = (const char *)a + rule->offset, *second = (const char *)b + rule->offset;
+
+    switch (rule->type) {
+    case FIELD_U64:
+        return memcmp(first, second, sizeof(uint64_t)) == 0;
+    case FIELD_U32:
+        return memcmp(first, second, sizeof(uint32_t)) == 0;
+    case FIELD_INT:
+        return memcmp(first, second, sizeof(int)) == 0;
+    case FIELD_BOOL:
+        return *(const bool *)first == *(const bool *)second;
+    case FIELD_LIST:
+        return lists_are_same(*(char *const *const *)first, *(char *const *const *)second);
+    case FIELD_TEXT:
+    case FIELD_NONE:
+        break;
+    }
+    return texts_are_same(rule, a->values[key].text, b->values[key].text);
+}
+
 int value_apply(struct config *config, enum config_key key, const char *text,
                 enum config_source source, const char *where, struct error *err)
 {

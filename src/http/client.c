@@ -67,7 +67,19 @@ void http_client_close(struct http_client *client)
     drive_end(client);
     curl_global_cleanup();
     client_place_free(client);
+    free(client->header);
     free(client);
+}
+
+int http_client_set_header(struct http_client *client, const char *header)
+{
+    char *copy = header[0] ? strdup(header) : NULL;
+
+    if (header[0] && !copy)
+        return -ENOMEM;
+    free(client->header);
+    client->header = copy;
+    return 0;
 }
 
 int http_call_start(struct http_client *client, const struct http_call *call,

@@ -122,6 +122,8 @@ static bool set_headers(struct http_exchange *exchange, const struct http_call *
         if (!add_request_header(exchange, *header))
             return false;
     }
+    if (exchange->client->header && !add_request_header(exchange, exchange->client->header))
+        return false;
     /* libcurl would call a body that has no type a form. */
     if (!has_type && !add_request_header(exchange, "Content-Type:"))
         return false;

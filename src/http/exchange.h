@@ -22,6 +22,7 @@ struct http_client {
     char *base;        /* of every URL: scheme, host and port */
     char *ca, *cert, *key;
     char *tls_folder; /* NULL: no files of TLS */
+    char *header;     /* of every call; NULL: none */
     bool has_tls, is_unverified;
     bool has_answered; /* once at least, whatever it was */
     struct http_exchange *exchanges;

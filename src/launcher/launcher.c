@@ -164,11 +164,15 @@ static void on_supervisor(struct loop_source *source, uint32_t events)
     struct launcher *launcher = CONTAINER_OF(source, struct launcher, supervisor);
     char what;
     ssize_t length;
-    int fds[_UPGRADE_PROGRAM_MAX];
+    int fds[PACKET_FDS_MAX];
     size_t count = ARRAY_SIZE(fds);
 
     (void)events;
     length = packet_receive(source->fd, &what, 1, fds, &count, MSG_DONTWAIT);
+    if (length == 1 && what == LAUNCHER_SAYS_TAKEOVER) {
+        takeover_asked(launcher, fds, count);
+        return;
+    }
     if (length == 1 && what == LAUNCHER_SAYS_UPGRADE) {
         upgrade_asked(launcher, fds, count);
         return;
@@ -289,6 +293,7 @@ static int launcher_start(struct launcher *launcher, struct error *err)
     launcher->supervisor.fd = launcher->signals.fd = launcher->timer.fd = -1;
     launcher_close_on_exec(launcher->plan, true);
     upgrade_init(launcher);
+    takeover_init(launcher);
     for (uint32_t i = 0; i < launcher->plan->bind_count; i++)
         launcher->binds[i] = (struct launch_bind){.host = launcher->plan->binds[i].host,
                                                   .box = launcher->plan->binds[i].box};

@@ -29,6 +29,8 @@
 #define BROKER_SETTINGS_FD 5
 #define SETTINGS_BYTES_MAX (4 * 1024 * 1024)
 #define BROKER_LOG_FD 2
+/* In the environment of the first broker with new settings: it admits the listeners. */
+#define BROKER_IS_FIRST "BAILEY_BROKER_IS_FIRST"
 #define BROKER_FOLDER_FD 10  /* + index in STATE_FOLDERS: opened for reading, by descriptor */
 #define BROKER_DATASET_FD 32 /* + index: the configured dataset folders */
 #define BROKER_TCP_FD 96 /* + index: listening TCP sockets, nonblocking; settings say how many */

@@ -46,6 +46,8 @@ static void tell_pids(const struct launcher *launcher)
     if (readlinkat(LAUNCHER_OUTER_PROC_FD, "self", text, sizeof(text) - 1) > 0)
         setenv("BAILEY_BROKER_PID", text, 1);
     setenv("BAILEY_LAUNCHER_PID", pid_text, 1);
+    if (launcher->takeover.state == TAKEOVER_STARTING)
+        setenv(BROKER_IS_FIRST, "1", 1);
 }
 
 static _Noreturn void broker_child(struct launcher *launcher, int control_fd)
@@ -224,7 +226,8 @@ static void on_broker_end(struct loop_source *source, uint32_t events)
         return;
     }
     upgrade_failed(launcher, text);
-    log_warning("the broker ended (%s), starting it again", how);
+    if (!takeover_broker_ended(launcher, text))
+        log_warning("the broker ended (%s), starting it again", how);
     start_later(launcher, clock_now_ms());
 }
 
@@ -234,6 +237,11 @@ static void broker_drop(struct launcher *launcher)
     hang_up(launcher);
     if (launcher->broker_pid > 0)
         kill(launcher->broker_pid, SIGKILL);
+}
+
+void broker_renew(struct launcher *launcher)
+{
+    broker_drop(launcher);
 }
 
 static void broker_misbehaved(struct launcher *launcher, const char *how)
@@ -318,6 +326,7 @@ static void ready(struct launcher *launcher)
     launcher->was_ready = true;
     zygotes_start(launcher); /* not before: no request needs them */
     upgrade_served(launcher);
+    takeover_served(launcher);
 }
 
 /* Existing zygotes and boxes of the old layer stay; prewarmed ones are made for the new one. */
@@ -368,6 +377,7 @@ static bool answer(struct launcher *launcher, const struct launcher_message *mes
     if (message->type == LAUNCHER_FAILED) {
         if (launcher->was_ready) { /* a restarted broker failed; its end follows */
             log_error("the broker could not start: %s", message->failed.text);
+            takeover_reason(launcher, message->failed.text);
             return true;
         }
         launcher_say(launcher, LAUNCHER_SAYS_FAILED, message->failed.text);

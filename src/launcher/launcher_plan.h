@@ -57,7 +57,19 @@ enum state_folder { FOLDER_LAYERS = 5, FOLDER_PACKAGES = 7 };
 #define LAUNCHER_SAYS_FAILED 'f'   /* launcher: it could not be started, with the reason as text */
 #define LAUNCHER_SAYS_REFUSED 'n'  /* launcher: the same, because the kernel refuses it */
 #define LAUNCHER_SAYS_UPGRADED 'U' /* launcher: with the version that runs now */
-#define LAUNCHER_SAYS_KEPT 'k'     /* launcher: no upgrade, with the reason */
+#define LAUNCHER_SAYS_KEPT 'k'     /* launcher: no upgrade or takeover, with the reason */
+#define LAUNCHER_SAYS_TAKEOVER 't' /* supervisor: with the descriptors of takeover_fd */
+#define LAUNCHER_SAYS_TAKEN 'T'    /* launcher: the broker serves with them */
+
+/* What comes with a takeover; sealed, but for the log. TCP sockets that listen follow. */
+enum takeover_fd {
+    TAKEOVER_PLAN,     /* struct launcher_plan, as a new launcher would get it */
+    TAKEOVER_SETTINGS, /* as LAUNCHER_SETTINGS_FD */
+    TAKEOVER_ENV,      /* the broker's environment, each variable with its NUL */
+    TAKEOVER_STDERR,
+    _TAKEOVER_FIXED,
+};
+#define TAKEOVER_VERSION "BAILEY_TAKEOVER_VERSION" /* in that environment: who asks */
 
 /*
  * Ids inside: the launcher is 0, the broker this one or also 0, boxes have pairs (boxes/launch.h).

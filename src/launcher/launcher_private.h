@@ -23,6 +23,7 @@
 #include "launcher/launcher_plan.h"
 #include "launcher/pool.h"
 #include "launcher/protocol.h"
+#include "launcher/takeover.h"
 #include "launcher/upgrade.h"
 #include "sys/cgroup.h"
 #include "sys/loop.h"
@@ -144,6 +145,7 @@ struct launcher {
     uint64_t timer_ms;                      /* the time the timer is set to */
     struct layer_commit_job *layer_commits; /* the first of them are under way */
     struct upgrade upgrade;
+    struct takeover takeover;
     struct { /* what only installer boxes have */
         struct launch_file files[INSTALLER_FILES_MAX], all_files[LAUNCH_FILES_MAX];
         size_t file_count;
@@ -168,6 +170,7 @@ void broker_send(struct launcher *launcher, const struct launcher_message *messa
 void broker_kill(struct launcher *launcher);
 void broker_greet(struct launcher *launcher);  /* answers its HELLO */
 void broker_listen(struct launcher *launcher); /* reads its messages again, unless it is paused */
+void broker_renew(struct launcher *launcher);  /* ends it, and another one is started */
 void broker_end(struct launcher *launcher);    /* kills a broker that breaks the protocol */
 
 /* zygote_owner.c */

@@ -202,7 +202,7 @@ void upgrade_asked(struct launcher *launcher, const int *fds, size_t count)
 
     if (count != _UPGRADE_PROGRAM_MAX || !is_sealed(fds[0]) || !is_sealed(fds[1]))
         why = "the descriptors received are not two sealed programs";
-    else if (upgrade->state != UPGRADE_NONE)
+    else if (upgrade->state != UPGRADE_NONE || launcher->takeover.state != TAKEOVER_NONE)
         why = "another upgrade is under way";
     else if (launcher->is_stopping || launcher->is_over || !launcher->was_ready)
         why = "the daemon is starting or stopping";

@@ -16,6 +16,7 @@ struct caller {
     struct principal who;
     char request[REQUEST_ID_MAX]; /* empty: by none */
     struct trace trace;
+    uint32_t settings; /* number of its settings (session/settings_table.h); 0: none */
 };
 
 /* The engine itself, or an unknown caller. */

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "model/result.h"
 #include "model/text.h"
 
@@ -441,31 +442,45 @@ static int append_note(struct buf *text_, const struct buf *note)
     return r < 0 ? r : text_clean(text_, buf_text(note), note->length, false, &invalid_bytes);
 }
 
-/* Why the run did not start or was ended, if the text does not end with that line already. */
-static int append_error(struct buf *text_, const struct error *error)
+/* A line of the engine, unless the text has it already: a result that was read from JSON does. */
+static int append_line(struct buf *text_, const char *words)
 {
-    CLEANUP(buf_free) struct buf line = BUF_INIT(4 * sizeof(error->text));
+    CLEANUP(buf_free) struct buf line = BUF_INIT(4 * sizeof(((struct error *)NULL)->text));
     uint64_t invalid_bytes = 0;
-    int r;
+    int r = text_clean(&line, words, strlen(words), false, &invalid_bytes);
 
-    if (!error->code || !error->text[0])
-        return 0;
-    r = text_clean(&line, error->text, strlen(error->text), false, &invalid_bytes);
     if (r == 0)
         r = buf_append_text(&line, "\n");
     if (r == 0 && text_->length >= line.length &&
-        memcmp(text_->data + text_->length - line.length, line.data, line.length) == 0)
+        memmem(text_->data, text_->length, line.data, line.length))
         return 0;
     if (r == 0 && text_->length > 0 && text_->data[text_->length - 1] != '\n')
         r = buf_append_text(text_, "\n");
     return r < 0 ? r : buf_append(text_, line.data, line.length);
 }
 
+/* Names the limit, and what the one who wrote the code can do. */
+static int append_memory(struct buf *text_, const struct result *result)
+{
+    char limit[32], line[256];
+
+    str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
+    str_format(line, sizeof(line),
+               "out of memory: the box has %s for everything, its files in /tmp and /workspace "
+               "included. Hold less at once: read in pieces, fewer columns, smaller types",
+               limit);
+    return append_line(text_, line);
+}
+
 static int append_engine(struct buf *text_, const struct result *result)
 {
     int r = append_note(text_, &result->note);
 
-    return r < 0 ? r : append_error(text_, &result->error);
+    if (r == 0 && result->oom_killed)
+        r = append_memory(text_, result);
+    if (r == 0 && result->error.code && result->error.text[0])
+        r = append_line(text_, result->error.text);
+    return r;
 }
 
 int result_stdout(const struct result *result, struct buf *text_)

@@ -21,8 +21,9 @@ struct built_template {
 };
 
 /*
- * The configured template ("auto": the data template if it can be used, else none), in this state folder (NULL: there is none). Errors: template_not_found,
- * template_not_built (also: built for another interpreter).
+ * The configured template ("auto": the data template if it can be used, else none), in this state
+ * folder (NULL: there is none). Errors: template_not_found, template_not_built (also: built for
+ * another interpreter).
  */
 int built_find(const struct config *config, const char *state, struct built_template *ret,
                struct error *err);

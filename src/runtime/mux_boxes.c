@@ -104,7 +104,7 @@ static void on_made(void *ctx, const struct made *made)
 static void on_refused(void *ctx, const struct error *err, const struct box_facts *facts)
 {
     struct mux_make *make = ctx;
-    const struct provider_row *fallback = make->mux->spec.fallback;
+    const struct provider_row *fallback = make->request.fallback;
     struct error own = {0};
 
     if (fallback && !make->why.num && make->request.provider != fallback &&
@@ -161,7 +161,10 @@ int mux_make(struct provider *provider, const struct make_request *request,
     make->mux = mux;
     make->serial = mux->next_serial;
     make->request = *request;
-    make->request.provider = request->provider ? request->provider : mux->spec.provider;
+    if (!request->provider) {
+        make->request.provider = mux->spec.provider;
+        make->request.fallback = mux->spec.fallback;
+    }
     make->request.key = make->key;
     make->request.layer = request->layer ? make->layer : NULL;
     make->request.tenant = request->tenant ? make->tenant : NULL;

@@ -34,6 +34,7 @@ enum make_staging {
 
 struct make_request {
     const struct provider_row *provider; /* the provider to make it; NULL: the configured one */
+    const struct provider_row *fallback; /* with `provider`: if that one is unavailable; or NULL */
     const char *key;                     /* [a-z0-9_]+ */
     struct limits limits;
     enum isolation minimum;

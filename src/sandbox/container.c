@@ -7,12 +7,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -122,6 +124,17 @@ static int see_nothing(struct sandbox *sandbox)
     return -ENODATA;
 }
 
+/* Of drivers that share no inode of an image between two containers: an overlay, or a copy. */
+static int see_own_root(struct sandbox *sandbox)
+{
+    struct statfs root;
+
+    (void)sandbox;
+    if (statfs("/usr", &root) < 0)
+        return -errno;
+    return root.f_type == OVERLAYFS_SUPER_MAGIC ? 0 : -ENODATA;
+}
+
 static int see_one_id(struct sandbox *sandbox)
 {
     (void)sandbox;
@@ -137,7 +150,7 @@ static const struct {
     {ISOLATION_LAYER_PIDNS, see_pids},       {ISOLATION_LAYER_NETNS, see_network},
     {ISOLATION_LAYER_IPCNS, see_nothing},    {ISOLATION_LAYER_UTSNS, see_nothing},
     {ISOLATION_LAYER_CGROUPNS, see_groups},  {ISOLATION_LAYER_PROC, see_proc},
-    {ISOLATION_LAYER_UID_SPLIT, see_one_id},
+    {ISOLATION_LAYER_UID_SPLIT, see_one_id}, {ISOLATION_LAYER_OVERLAY, see_own_root},
 };
 
 void container_note(struct sandbox *sandbox)

@@ -39,12 +39,22 @@ struct plan_step {
     enum step_kind kind;
     const char *target;
     const char *source;
-    int source_fd;   /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
-    size_t length;   /* FILE: bytes of `source`; 0: it is text, up to its NUL */
-    mode_t mode;     /* DIR, FILE, SHARE */
-    bool is_guests;  /* DIR, SHARE, SYMLINK: owned by the guest's id */
-    bool no_exec;    /* BIND: no program in it runs */
-    bool is_written; /* BIND_DIR: not read-only, for an installer's result */
+    int source_fd;      /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
+    size_t length;      /* FILE: bytes of `source`; 0: it is text, up to its NUL */
+    mode_t mode;        /* DIR, FILE, SHARE */
+    bool is_guests;     /* DIR, SHARE, SYMLINK: owned by the guest's id */
+    bool no_exec;       /* BIND: no program in it runs */
+    bool is_written;    /* BIND_DIR: not read-only, for an installer's result */
+    uint8_t overlay;    /* BIND: it is taken out of this overlay (number and 1); 0: of the host */
+    const char *within; /* of the overlay; "": all of it */
+};
+
+/* A folder of the host with inodes of the box's own; what the box shows of it are binds. */
+#define PLAN_OVERLAYS_MAX 8
+struct plan_overlay {
+    const char *lower; /* the folder */
+    int lower_fd;      /* a detached tree of it, cloned by the launcher; -1: `lower` itself */
+    bool is_optional;  /* without it no layer is missing */
 };
 
 /* A folder of the box that file frames may name; all but the datasets can be written. */
@@ -74,6 +84,9 @@ struct sandbox_plan {
     const char *root_options; /* of the tmpfs: size, inodes, mode */
     const struct plan_step *steps;
     size_t step_count;
+    struct plan_overlay overlays[PLAN_OVERLAYS_MAX];
+    size_t overlay_count;
+    bool has_shared; /* something of the host is shown without an overlay, which should have one */
     const char *hostname;
 
     uint16_t egress_port; /* of a socket that listens on loopback for the proxy; 0: none */

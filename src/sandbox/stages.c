@@ -102,6 +102,7 @@ static void note_namespaces(struct sandbox *sandbox)
         sandbox_lack(sandbox, ISOLATION_LAYER_NETNS, -EPERM);
         sandbox_lack(sandbox, ISOLATION_LAYER_CGROUPNS, -EPERM);
         sandbox_lack(sandbox, ISOLATION_LAYER_PROC, -EPERM);
+        sandbox_lack(sandbox, ISOLATION_LAYER_OVERLAY, -EPERM);
     }
     if (sandbox->plan->has_split)
         sandbox_have(sandbox, ISOLATION_LAYER_UID_SPLIT);

@@ -19,7 +19,7 @@
 
 /* ---- the start of a program ---- */
 
-static struct account *make(struct session_manager *manager, const struct caller *caller,
+static struct account *make(const struct config *config, const struct caller *caller,
                             const char *data, size_t length, size_t most)
 {
     struct account *account = calloc(1, sizeof(*account));
@@ -30,7 +30,8 @@ static struct account *make(struct session_manager *manager, const struct caller
     account->caller = caller ? *caller : caller_engine;
     sha256(data, length, digest);
     sha256_text(digest, account->hash);
-    if (manager->spec.config->store_code != STORE_NEVER && length <= most) {
+    account->store = config->store_code;
+    if (account->store != STORE_NEVER && length <= most) {
         account->code = malloc(length + 1);
         account->length = length;
         if (account->code)
@@ -39,13 +40,13 @@ static struct account *make(struct session_manager *manager, const struct caller
     return account;
 }
 
-struct account *account_new(struct session_manager *manager, const struct caller *caller,
+struct account *account_new(const struct config *config, const struct caller *caller,
                             const char *code, size_t length, size_t most)
 {
-    return make(manager, caller, code, length, most);
+    return make(config, caller, code, length, most);
 }
 
-struct account *account_words(struct session_manager *manager, const struct caller *caller,
+struct account *account_words(const struct config *config, const struct caller *caller,
                               const char *const *words)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_ARGV_BYTES);
@@ -55,7 +56,7 @@ struct account *account_words(struct session_manager *manager, const struct call
         if (buf_append(&text, *words, strlen(*words) + 1) < 0)
             return NULL;
     }
-    account = make(manager, caller, buf_text(&text), text.length, LIMIT_ARGV_BYTES);
+    account = make(config, caller, buf_text(&text), text.length, LIMIT_ARGV_BYTES);
     if (account)
         account->is_words = true;
     return account;
@@ -185,10 +186,9 @@ static json_t *code_json(const struct account *account)
 }
 
 /* Adds the code itself, where SANDBOX_STORE_CODE asks for it and account_new() copied it. */
-static void add_code(json_t *fields, const struct session_manager *manager,
-                     const struct account *account, const char *result)
+static void add_code(json_t *fields, const struct account *account, const char *result)
 {
-    enum store_code wanted = manager->spec.config->store_code;
+    enum store_code wanted = account->store;
 
     if (account->code && account->length <= LIMIT_AUDIT_CODE &&
         (wanted == STORE_ALWAYS || (wanted == STORE_ON_ERROR && !str_equal(result, "ok"))))
@@ -212,7 +212,7 @@ static void record(struct session_manager *manager, const struct account *accoun
         json_object_set_new(all, "signal", json_integer(ending->signal));
     if (all && account) {
         caller_describe(&account->caller, all);
-        add_code(all, manager, account, result);
+        add_code(all, account, result);
     }
     json_decref(fields);
     if (all)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/sha256.h"
+#include "config/config.h"
 #include "model/caller.h"
 
 struct session_manager;
@@ -29,16 +30,17 @@ struct account {
                                each */
     char *code;             /* a copy, if SANDBOX_STORE_CODE may need it; NULL: none */
     size_t length;
-    bool is_words; /* `code` is a command's arguments, not source code */
+    enum store_code store; /* SANDBOX_STORE_CODE of the call */
+    bool is_words;         /* `code` is a command's arguments, not source code */
 };
 
 /*
  * The caller is copied; NULL: the engine itself. Code of at most `most` bytes is copied. Returns
  * NULL without memory: the program still runs, and is recorded without these facts.
  */
-struct account *account_new(struct session_manager *manager, const struct caller *caller,
+struct account *account_new(const struct config *config, const struct caller *caller,
                             const char *code, size_t length, size_t most);
-struct account *account_words(struct session_manager *manager, const struct caller *caller,
+struct account *account_words(const struct config *config, const struct caller *caller,
                               const char *const *words);
 void account_free(struct account *account); /* NULL is fine */
 

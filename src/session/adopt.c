@@ -143,6 +143,17 @@ static void load_execution(void *ctx, const struct index_execution *row)
     session->spooled += execution_kept(execution);
 }
 
+/* As the session was made with; a set that this daemon cannot apply is not a reason to lose it. */
+static void load_settings(struct session *session, const char *text)
+{
+    CLEANUP(json_decrefp) json_t *given = text ? json_loads(text, 0, NULL) : NULL;
+    struct error err = {0};
+
+    if (given && settings_take(session->manager, given, true, &session->settings, &err) < 0)
+        log_error("session %s: its settings: %s, continuing with the daemon's", session->id,
+                  err.text);
+}
+
 static void load_session(void *ctx, const struct index_session *row)
 {
     struct session_manager *manager = ctx;
@@ -166,7 +177,8 @@ static void load_session(void *ctx, const struct index_session *row)
     session->idle_ms = row->idle_ms;
     session->next_execution = row->next_execution;
     session->has_box = row->has_box;
-    session->limits = manager->spec.config->limits;
+    load_settings(session, row->settings);
+    session->limits = session_config(session)->limits;
     session->ended_ms = row->ended_ms;
     session->provider = row->provider ? provider_known(row->provider) : NULL;
     session->is_provisional = str_equal(row->reason, PROVISIONAL_REASON);

@@ -34,8 +34,8 @@ static void finish(struct execution_await *await, struct execution_outcome *outc
     await->is_collecting = false;
     if (await->timer)
         session->manager->spec.reactor->ops->timer_remove(ptr_take(&await->timer));
-    execution_result(await->execution,
-                     session_manager_config(session->manager)->limits.output_bytes, result);
+    execution_result(await->execution, execution_config(await->execution)->limits.output_bytes,
+                     result);
     str_copy(result->session_id, sizeof(result->session_id), session->id);
     if (err && err->num < 0)
         result_note(result, "bailey: the files of /tmp/output could not be fetched: %s", err->text);

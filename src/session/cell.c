@@ -425,19 +425,20 @@ bool cell_check(struct execution *execution)
     struct context *context = cell->context;
     struct error err = {0};
 
-    if (cell->is_checked || !session->manager->spec.config->block_imports ||
+    if (cell->is_checked || !execution_config(execution)->block_imports ||
         !str_equal(cell->language, "python"))
         return false;
     context->waiting = cell->next;
     cell->next = NULL;
     context->running = execution;
     if (import_check_start(
-            session->manager, session->box,
+            session->box,
             &(struct import_check_spec){.program = session_program(session, context->language),
                                         .code = cell->code,
                                         .length = cell->code_length,
                                         .done = on_checked,
-                                        .ctx = execution},
+                                        .ctx = execution,
+                                        .config = execution_config(execution)},
             &cell->import_check, &err) < 0)
         execution_fail(execution, &err);
     return true;
@@ -495,6 +496,7 @@ static void queue(struct execution *execution, struct context *context)
 int session_cell(struct session *session, const struct cell_request *request,
                  struct execution **ret, struct error *err)
 {
+    struct settings *settings = NULL;
     struct execution *execution;
     size_t held = request->code_length + request->input_length;
     int r = env_check(request->env, err);
@@ -503,15 +505,23 @@ int session_cell(struct session *session, const struct cell_request *request,
         r = error_set(err, -EFBIG, ERROR_TOO_LARGE, "code and input: at most %llu MB each",
                       (unsigned long long)(LIMIT_CODE_BYTES / MIB));
     if (r == 0)
+        r = settings_of_call(session, request->caller, &settings, err);
+    if (r == 0)
         r = session_manager_hold(session->manager, session->tenant, held, err);
     if (r == 0) {
         r = execution_may_start(session, err);
         if (r < 0)
             session_manager_release(session->manager, session->tenant, held);
     }
-    if (r < 0)
+    if (r < 0) {
+        settings_release(settings);
         return account_refused(session->manager, "cell", session_tenant(session), err);
+    }
     execution = execution_new(session, session->next_execution);
+    if (execution)
+        execution->settings = settings;
+    else
+        settings_release(settings);
     if (!execution || cell_new(execution, request) < 0) {
         usage_execution_over(session, NULL);
         session_manager_release(session->manager, session->tenant, held);
@@ -520,13 +530,14 @@ int session_cell(struct session *session, const struct cell_request *request,
         return error_memory(err);
     }
     execution->cell->held = held;
-    execution_by(execution, account_new(session->manager, request->caller, request->code,
+    execution_by(execution, account_new(execution_config(execution), request->caller, request->code,
                                         request->code_length, LIMIT_CODE_BYTES));
     session->next_execution++;
     session->running++;
     session_touch(session);
     queue(execution, request->context);
     *ret = execution;
+    execution_works(execution);
     account_execution_started(execution);
     context_advance(request->context);
     /* A cell that was sent has its row already; a waiting cell gets it here. */

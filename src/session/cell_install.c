@@ -35,8 +35,8 @@ int cell_install_new(struct execution *execution)
 {
     struct cell *cell = execution->cell;
 
-    if (!execution->session->manager->spec.config->auto_install ||
-        !config_can(execution->session->manager->spec.config, PROVIDER_CAN_INSTALL) ||
+    if (!execution_config(execution)->auto_install ||
+        !config_can(execution_config(execution), PROVIDER_CAN_INSTALL) ||
         !str_equal(cell->language, "python"))
         return 0;
     cell->install = calloc(1, sizeof(*cell->install));

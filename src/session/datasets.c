@@ -176,7 +176,7 @@ int dataset_begin(struct session *session, const char *name, struct dataset_uplo
 /* In a container a dataset takes room on the box's disk, so the size is checked before the copy. */
 static int check_room(const struct dataset_upload *upload, uint64_t length, struct error *err)
 {
-    const struct config *config = upload->session->manager->spec.config;
+    const struct config *config = session_config(upload->session);
     const struct provider_row *row = config_provider(config);
     uint64_t disk = config->limits.disk_bytes;
     char text[32];

@@ -45,27 +45,33 @@ static json_t *isolation_json(const struct session *session)
                      "layers", layer_names(facts->layers), "missing", layer_names(facts->missing));
 }
 
+static json_t *settings_json(const struct session *session)
+{
+    return session->settings ? json_incref(session->settings->given) : json_object();
+}
+
 json_t *session_json(struct session *session)
 {
     const struct limits *limits = &session->limits;
     uint64_t expires = session->state < SESSION_ENDING ? session_deadline_ms(session) : 0;
 
     return json_pack(
-        "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:s*, s:O, s:o, s:I, s:I, "
+        "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:s*, s:o, s:o, s:I, s:I, "
         "s:s, "
-        "s:{s:I, s:I, s:I, s:I}, s:o}",
+        "s:{s:I, s:I, s:I, s:I}, s:o, s:s, s:o}",
         "id", session->id, "tenant", session->tenant, "name", session->name, "template",
         session->template_name, "state", session_state_name(session->state), "created_at",
         time_json(session->created_ms), "last_used_at",
         time_json(MIN(session->used_ms, session_manager_now_ms())), "expires_at",
         time_json(expires), "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
         (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
-        session->reason, "provider", session_gone_provider(session), "env", session->env,
-        "datasets", session_datasets_json(session), "running", (json_int_t)session->running,
+        session->reason, "provider", session_gone_provider(session), "env",
+        json_incref(session->env), "datasets", session_datasets_json(session), "running", (json_int_t)session->running,
         "executions", (json_int_t)(session->next_execution - 1), "output_folder",
         session_output_folder(session), "limits", "memory_bytes", (json_int_t)limits->memory_bytes,
         "disk_bytes", (json_int_t)limits->disk_bytes, "pids", (json_int_t)limits->pids,
-        "cpu_millis", (json_int_t)limits->cpu_millis, "isolation", isolation_json(session));
+        "cpu_millis", (json_int_t)limits->cpu_millis, "isolation", isolation_json(session), "type",
+        session_config(session)->type, "settings", settings_json(session));
 }
 
 static const char *state_word(const struct execution *execution)
@@ -160,6 +166,29 @@ static void fill_capture(const struct execution *execution, int stream, uint64_t
     capture->total_bytes = total;
 }
 
+uint64_t execution_window(const struct execution *execution, int stream, uint64_t offset,
+                          uint64_t limit, struct capture *capture)
+{
+    uint64_t base = execution->cell ? execution->cell->base[stream - 1] : 0;
+    uint64_t written = execution_written(execution, stream), total = written - MIN(written, base);
+    uint64_t first = execution_first(execution, stream);
+    char byte;
+
+    offset = MIN(offset, total);
+    /* Of very long output the middle is not kept: it goes on where it is kept again. */
+    if (offset < total && execution_read(execution, stream, base + offset, &byte, 1) < 0)
+        offset = MIN(MAX(first, base) - base, total);
+    capture_free(capture);
+    *capture = (struct capture){.kept = BUF_INIT(limit)};
+    add_stored(execution, stream, base + offset, base + MIN(total, offset + limit), limit, capture);
+    if (offset + capture->kept.length < total) {
+        capture->is_truncated = true;
+        capture->kept.length = utf8_floor(buf_text(&capture->kept), capture->kept.length);
+    }
+    capture->total_bytes = total;
+    return offset;
+}
+
 static void fill_end(const struct execution *execution, struct result *result)
 {
     const struct exec_end end = end_of(execution);
@@ -182,8 +211,7 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     limits.output_bytes = output_bytes;
     result_init(result, &limits);
     /* If no box could be made: the provider that should have made it. */
-    result->runtime =
-        session->provider ? session->provider->name : session->manager->spec.config->type;
+    result->runtime = session->provider ? session->provider->name : session_config(session)->type;
     if (session->fallback)
         result_set_fallback(result, session->wanted->name, session->fallback);
     execution_id(execution, result->execution_id);

@@ -58,10 +58,25 @@ struct execution *execution_new(struct session *session, uint32_t number)
     return execution;
 }
 
+void execution_works(struct execution *execution)
+{
+    execution->is_awaited = !(execution->flags & (EXECUTION_BACKGROUND | EXECUTION_PTY));
+    if (execution->is_awaited)
+        tenant_works(execution->session->manager->tenants, execution->session->tenant);
+}
+
+static void execution_rests(struct execution *execution)
+{
+    if (execution->is_awaited)
+        tenant_rests(execution->session->manager->tenants, execution->session->tenant);
+    execution->is_awaited = false;
+}
+
 void execution_free(struct execution *execution)
 {
     struct session *session = execution->session;
 
+    execution_rests(execution);
     *(execution->previous ? &execution->previous->next : &session->executions) = execution->next;
     *(execution->next ? &execution->next->previous : &session->oldest) = execution->previous;
     session->execution_count--;
@@ -80,6 +95,7 @@ void execution_free(struct execution *execution)
     }
     request_free(execution->asked);
     account_free(execution->account);
+    settings_release(execution->settings);
     output_free(execution);
     cell_free(execution);
     fd_closep(&execution->input_fd);
@@ -176,6 +192,7 @@ void execution_end(struct execution *execution, enum execution_state state)
 
     execution->state = state;
     execution->ended_ms = session_manager_now_ms();
+    execution_rests(execution);
     if (execution->cell)
         cell_install_flush(execution);
     fd_closep(&execution->input_fd);
@@ -457,21 +474,28 @@ void execution_by(struct execution *execution, struct account *account)
 int session_exec(struct session *session, const struct execution_spec *spec, struct execution **ret,
                  struct error *err)
 {
+    struct settings *settings = NULL;
     struct execution *execution;
-    int r = execution_may_start(session, err);
+    int r = settings_of_call(session, spec->caller, &settings, err);
 
-    if (r < 0)
+    if (r == 0)
+        r = execution_may_start(session, err);
+    if (r < 0) {
+        settings_release(settings);
         return account_refused(session->manager, "exec", session_tenant(session), err);
+    }
     execution = execution_new(session, session->next_execution);
     if (!execution) {
+        settings_release(settings);
         usage_execution_over(session, NULL);
         return error_memory(err);
     }
+    execution->settings = settings;
     execution->flags = (spec->is_background ? EXECUTION_BACKGROUND : 0) |
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);
     execution->timeout_ms = spec->timeout_ms;
-    execution_by(execution, account_words(session->manager, spec->caller, spec->argv));
+    execution_by(execution, account_words(execution_config(execution), spec->caller, spec->argv));
     r = request_new(session, spec, execution);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");
@@ -491,6 +515,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     session->next_execution++;
     session->running++;
     *ret = execution;
+    execution_works(execution);
     account_execution_started(execution);
     session_box(session, on_box, execution);
     return 0;

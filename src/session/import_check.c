@@ -102,9 +102,8 @@ static int start(struct import_check *import_check, const struct config *config,
                     &events, import_check, &import_check->call, err);
 }
 
-int import_check_start(struct session_manager *manager, struct box *box,
-                       const struct import_check_spec *spec, struct import_check **ret,
-                       struct error *err)
+int import_check_start(struct box *box, const struct import_check_spec *spec,
+                       struct import_check **ret, struct error *err)
 {
     struct import_check *import_check = calloc(1, sizeof(*import_check));
     int r;
@@ -122,7 +121,7 @@ int import_check_start(struct session_manager *manager, struct box *box,
         return error_memory(err);
     }
     memcpy(import_check->code, spec->code, spec->length);
-    r = start(import_check, manager->spec.config, spec->program, err);
+    r = start(import_check, spec->config, spec->program, err);
     if (r < 0) {
         import_check->done = NULL;
         finish(import_check, NULL);

@@ -418,8 +418,8 @@ static int order_begin(struct package_order *order, struct error *err)
                          "a session can request at most %d packages; make a template of them",
                          LIMIT_SESSION_PACKAGES);
     if (!session->layer[0])
-        r = session_manager_template(session->manager, session->template_name, &found_template,
-                                     err);
+        r = session_manager_template_of(session->manager, session_config(session),
+                                        session->template_name, &found_template, err);
     spec.requirements = buf_text(&text);
     spec.layer = session->layer[0] ? session->layer : found_template.layer;
     if (r == 0)

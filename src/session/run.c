@@ -36,6 +36,8 @@ static int run_take(struct run *run, struct error *err)
     run->held_memory = memory;
     r = usage_take(run->manager, run->tenant, QUOTA_RUNS, 1, err);
     run->is_counted = r == 0;
+    if (run->is_counted)
+        tenant_works(run->manager->tenants, run->tenant);
     return r;
 }
 
@@ -43,6 +45,8 @@ static void run_give_back(struct run *run)
 {
     tenant_give(run->manager->tenants, run->tenant, QUOTA_MEMORY, run->held_memory);
     tenant_give(run->manager->tenants, run->tenant, QUOTA_RUNS, run->is_counted);
+    if (run->is_counted)
+        tenant_rests(run->manager->tenants, run->tenant);
     run->held_memory = 0;
     run->is_counted = false;
 }
@@ -70,6 +74,7 @@ static void run_free(struct run *run)
         free((char *)run->input);
     }
     json_decref(run->keeper);
+    settings_release(run->settings);
     free(run);
 }
 
@@ -365,10 +370,11 @@ static void check_imports(struct run *run)
                                      .length = run->recipe.code_length,
                                      .done = on_checked,
                                      .ctx = run,
-                                     .modules = &run->result.blocked_imports};
+                                     .modules = &run->result.blocked_imports,
+                                     .config = run_config(run)};
     struct error err = {0};
 
-    if (import_check_start(run->manager, run->box, &spec, &run->import_check, &err) < 0)
+    if (import_check_start(run->box, &spec, &run->import_check, &err) < 0)
         run_over(run, &err);
 }
 
@@ -536,9 +542,10 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
         return error_memory(err);
     return recipe_make(&run->recipe,
                        &(struct recipe_spec){
-                           .config = run->manager->spec.config,
+                           .config = run_config(run),
                            .language = language->name,
-                           .program = template_env_program(language, found_template->layer, false),
+                           .program = template_env_program(language, found_template->layer,
+                                                           config_provider(run_config(run))),
                            .name = spec->name ? spec->name : language->script,
                            .code = run->code,
                            .code_length = spec->code_length,
@@ -554,10 +561,13 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
 int run_make(struct run *run, struct error *err)
 {
     struct session_manager *manager = run->manager;
+    const struct config *config = run_config(run);
     struct make_request request = {
         .key = run->key,
+        .provider = config_provider(config),
+        .fallback = config->falls_back ? provider_known(PROVIDER_LOCAL) : NULL,
         .limits = run->result.limits,
-        .minimum = manager->spec.config->isolation,
+        .minimum = config->isolation,
         .has_packages = run->package_layer[0],
         .layer = run->layer[0] ? run->layer : NULL,
         .is_warm = manager->spec.config->is_warm && run->language->driver &&
@@ -574,7 +584,7 @@ int run_make(struct run *run, struct error *err)
 static void begin_result(struct run *run, const struct limits *limits)
 {
     result_init(&run->result, limits);
-    recipe_begin(run->manager->spec.config, &run->result);
+    recipe_begin(run_config(run), &run->result);
     run->result.warm = warm_name(WARM_COLD);
 }
 
@@ -582,19 +592,26 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
                         void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
                         struct error *err)
 {
-    struct limits limits = manager->spec.config->limits;
     const struct session_language *language;
     struct session_template found_template = {0};
+    struct settings *settings = NULL;
+    const struct config *config;
+    struct limits limits;
     struct run *run;
     int r = check_spec(manager, spec, &language, err);
 
     if (r == 0)
-        r = session_manager_template(manager, spec->template_name, &found_template, err);
+        r = settings_of_caller(manager, spec->caller, &settings, err);
+    config = settings ? &settings->config : manager->spec.config;
+    if (r == 0)
+        r = session_manager_template_of(manager, config, spec->template_name, &found_template, err);
     if (r < 0)
         return account_refused(manager, "run", spec->tenant, err);
     run = calloc(1, sizeof(*run));
     if (!run)
         return error_memory(err);
+    limits = config->limits;
+    run->settings = settings_hold(settings);
     if (spec->timeout_ms)
         limits.timeout_ms = spec->timeout_ms;
     if (spec->output_bytes)
@@ -608,7 +625,7 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
     str_copy(run->layer, sizeof(run->layer), found_template.layer ? found_template.layer : "");
     run->tier = session_manager_tier(manager, &found_template, spec->code, spec->code_length);
     run->account =
-        account_new(manager, spec->caller, spec->code, spec->code_length, LIMIT_AUDIT_CODE);
+        account_new(config, spec->caller, spec->code, spec->code_length, LIMIT_AUDIT_CODE);
     run->next = manager->runs;
     manager->runs = run;
     r = copy_spec(run, spec, &found_template, err);
@@ -692,7 +709,7 @@ void run_take_kernel(struct run *run, const struct made *made)
 int run_fall_back(struct run *run, const struct made *made)
 {
     return recipe_fall_back(&run->recipe, &run->result, made->wanted->name, made->fallback,
-                            template_env_program(run->language, false, true));
+                            template_env_program(run->language, false, made->provider));
 }
 
 /* ---- who reads along, and who has enough ---- */

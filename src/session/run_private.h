@@ -40,9 +40,10 @@ struct run {
     void *ctx;
 
     char tenant[TENANT_MAX];
-    uint64_t held_memory;    /* of its tenant's quota */
-    bool is_counted;         /* as one that runs */
-    struct account *account; /* NULL: no memory for it */
+    uint64_t held_memory;      /* of its tenant's quota */
+    bool is_counted;           /* as one that runs */
+    struct account *account;   /* NULL: no memory for it */
+    struct settings *settings; /* of its caller; NULL: the daemon's */
     uint64_t make_asked_ns;
     char key[ID_MAX]; /* of its box */
     char layer[LAYER_TEXT];

@@ -49,7 +49,7 @@ static void on_looked(void *ctx, bool is_there)
 
 bool run_look(struct run *run)
 {
-    const struct config *config = run->manager->spec.config;
+    const struct config *config = run_config(run);
     const struct result *result = &run->result;
     struct error err = {0};
 

@@ -84,6 +84,7 @@ void session_free(struct session *session)
     free(session->name);
     free(session->fallback);
     datasets_push_free(session);
+    settings_release(session->settings);
     free(session);
 }
 
@@ -118,6 +119,7 @@ int session_record(struct session *session, struct error *err)
 {
     CLEANUP(freep) char *env = json_dumps(session->env, JSON_COMPACT);
     struct index_session row = {
+        .settings = session->settings ? session->settings->text : NULL,
         .name = session->name,
         .env = env ? env : "{}",
         .created_ms = session->created_ms,
@@ -198,6 +200,21 @@ int session_ended_error(const struct session *session, struct error *err)
 
 /* ---- the box ---- */
 
+/* Another provider than the session's type made its box; after a restart nobody knows why. */
+static void note_fallback(struct session *session, const struct made *made)
+{
+    const struct provider_row *type = config_provider(session_config(session));
+    const char *why = made->fallback ? made->fallback : type ? type->unavailable : NULL;
+
+    free(session->fallback);
+    session->fallback = NULL;
+    session->wanted = NULL;
+    if (!type || type == made->provider || !made->provider || !why)
+        return;
+    session->fallback = strdup(why);
+    session->wanted = session->fallback ? type : NULL;
+}
+
 void session_stand(struct session *session, const struct made *made)
 {
     session->number = made->number;
@@ -210,9 +227,7 @@ void session_stand(struct session *session, const struct made *made)
     session->limits.cpu_millis = made->limits.cpu_millis;
     session->has_box = true;
     session->provider = made->provider;
-    session->wanted = made->wanted;
-    free(session->fallback);
-    session->fallback = made->fallback ? strdup(made->fallback) : NULL;
+    note_fallback(session, made);
     if (pump_start(&session->pump, session->manager->spec.reactor, made->box, session_lost,
                    session) < 0) {
         struct error err = {0};
@@ -263,10 +278,13 @@ bool session_is_ready(const struct session *session)
 static void start_box(struct session *session)
 {
     struct session_manager *manager = session->manager;
+    const struct config *config = session_config(session);
     struct make_request request = {
         .key = session->id,
-        .limits = manager->spec.config->limits,
-        .minimum = manager->spec.config->isolation,
+        .provider = config_provider(config),
+        .fallback = config->falls_back ? provider_known(PROVIDER_LOCAL) : NULL,
+        .limits = config->limits,
+        .minimum = config->isolation,
         .has_data = true,
         .has_packages = true,
     };

@@ -49,6 +49,15 @@ enum session_state session_state(const struct session *session);
 struct session_manager *session_manager_of(const struct session *session);
 json_t *session_json(struct session *session); /* as docs/rest.md says; new reference or NULL */
 
+/*
+ * Settings of a caller (session_manager.h): whether they agree with those that the session was made
+ * with (error: setting_differs), and the SANDBOX_TIMEOUT_SEC that the caller or whoever made the
+ * session set; `fallback_ms` if neither did.
+ */
+int session_check_settings(struct session *session, const struct caller *caller, struct error *err);
+uint64_t session_timeout_ms(struct session *session, const struct caller *caller,
+                            uint64_t fallback_ms);
+
 /* The session was used: its idle time starts again. Done by every call below. */
 void session_touch(struct session *session);
 void session_extend(struct session *session, uint64_t more_ms);
@@ -214,6 +223,12 @@ json_t *execution_cell_meta(const struct execution *execution);
  * {"state": "installed"|"failed", ...} with the members its meta has. NULL: no module was missing.
  */
 json_t *execution_install_json(const struct execution *execution);
+/*
+ * The bytes of a stream (1 or 2) from `offset` on, at most `limit`; `capture` is replaced. Returns
+ * the offset of its first byte, which is a later one where output is not kept any more.
+ */
+uint64_t execution_window(const struct execution *execution, int stream, uint64_t offset,
+                          uint64_t limit, struct capture *capture);
 /* result_to_json() and, for a cell, all of the above; new reference or NULL. */
 json_t *execution_reply(const struct execution *execution, const struct result *result);
 /* The same with values that were read before; NULL: not a cell. */

@@ -188,6 +188,7 @@ void session_manager_free(struct session_manager *manager)
     fair_queue_free(manager->fair_queue);
     tenants_free(manager->tenants);
     held_free(manager->held);
+    settings_table_free(manager);
     free(manager);
 }
 
@@ -466,12 +467,13 @@ int env_check(json_t *env, struct error *err)
 }
 
 static int check_create(struct session_manager *manager, const struct session_spec *spec,
-                        struct session_template *found_template, struct error *err)
+                        const struct config *config, struct session_template *found_template,
+                        struct error *err)
 {
     int r = check_name(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, spec->name, err);
 
     if (r == 0)
-        r = session_manager_template(manager, spec->template_name, found_template, err);
+        r = session_manager_template_of(manager, config, spec->template_name, found_template, err);
     if (r == 0)
         r = env_check(spec->env, err);
     if (r < 0)
@@ -490,19 +492,27 @@ static int check_create(struct session_manager *manager, const struct session_sp
 int session_manager_create(struct session_manager *manager, const struct session_spec *spec,
                            struct session **ret, struct error *err)
 {
-    const struct config *config = manager->spec.config;
     struct session_template found_template = {0};
+    struct settings *settings = NULL;
+    const struct config *config;
     struct session *session;
-    int r = check_create(manager, spec, &found_template, err);
+    int r = settings_of_new(manager, spec, &settings, err);
 
     if (r < 0)
         return r;
-    session = session_new(manager);
-    if (!session || id_make(session->id, "s") < 0 ||
-        (spec->name && !(session->name = strdup(spec->name))) ||
+    r = check_create(manager, spec, &settings->config, &found_template, err);
+    if (r == 0)
+        r = settings_set_template(&settings, found_template.name, err);
+    config = &settings->config;
+    session = r < 0 ? NULL : session_new(manager);
+    if (!session) {
+        settings_release(settings);
+        return r < 0 ? r : error_memory(err);
+    }
+    session->settings = settings;
+    if (id_make(session->id, "s") < 0 || (spec->name && !(session->name = strdup(spec->name))) ||
         !(session->template_name = strdup(found_template.name))) {
-        if (session)
-            session_free(session);
+        session_free(session);
         return error_memory(err);
     }
     if (spec->tenant)

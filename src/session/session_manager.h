@@ -49,6 +49,7 @@ struct session_language {
     const char *missing;
     const char *here;        /* with containers: its path in a local box; NULL: none */
     const char *fingerprint; /* changes with the program; NULL: unknown */
+    const char *own;         /* its name in a box with a file system of its own; NULL: `program` */
 };
 
 struct session_manager_spec {
@@ -61,6 +62,7 @@ struct session_manager_spec {
     struct bus *bus;
     struct audit *audit;
     struct metrics *metrics; /* NULL: no metrics */
+    const char *state;       /* the state folder as the user sees it; NULL: unknown */
 };
 int session_manager_new(const struct session_manager_spec *spec, struct session_manager **ret,
                         struct error *err);
@@ -101,6 +103,20 @@ int session_manager_hold(struct session_manager *manager, const char *tenant, si
 void session_manager_release(struct session_manager *manager, const char *tenant, size_t bytes);
 int session_manager_logs_fd(const struct session_manager *manager); /* borrowed */
 
+/*
+ * Settings of callers (settings_table.h). `more` ({KEY: text}), or a header's text, is added to
+ * what the caller has; the result is checked, and over the network it can only tighten. The caller
+ * is copied freely afterwards. Errors: bad_input, setting_differs.
+ */
+int session_manager_settings(struct session_manager *manager, struct caller *caller, json_t *more,
+                             struct error *err);
+int session_manager_settings_text(struct session_manager *manager, struct caller *caller,
+                                  const char *text, struct error *err);
+/* The configuration of a caller's run or new session; valid until the loop's next turn. */
+int session_manager_config_of(struct session_manager *manager, const struct caller *caller,
+                              const struct config **ret, struct error *err);
+void session_manager_reloaded(struct session_manager *manager); /* the configuration changed */
+
 /* Sets the gauges (sessions, programs, boxes that wait), before metrics are read. */
 void session_manager_measure(struct session_manager *manager);
 const struct session_language *session_manager_language(const struct session_manager *manager,
@@ -121,6 +137,9 @@ struct session_template {
 /* NULL: the configured one. Errors: template_not_found, template_not_built. */
 int session_manager_template(struct session_manager *manager, const char *name,
                              struct session_template *ret, struct error *err);
+/* The same for another configuration than the daemon's: its template, its type. */
+int session_manager_template_of(struct session_manager *manager, const struct config *config,
+                                const char *name, struct session_template *ret, struct error *err);
 /* The smallest tier whose modules cover the import lines of this source; a hint, nothing more. */
 unsigned session_manager_tier(struct session_manager *manager,
                               const struct session_template *found_template, const char *code,
@@ -142,6 +161,7 @@ struct session_spec {
     json_t *env;                 /* object of strings, or NULL; borrowed */
     uint64_t idle_ms;            /* 0: as configured */
     uint64_t age_ms;             /* 0: as configured */
+    json_t *settings; /* {KEY: text} where the caller has none; NULL: the daemon's. Borrowed. */
     bool is_spare; /* made by one call that named no session: its idle time is SPARE_IDLE_MS, and it
                       goes first where room is needed, until session_promote() */
     bool is_provisional; /* if the broker dies before session_complete(), the session is removed */
@@ -154,7 +174,7 @@ int session_manager_create(struct session_manager *manager, const struct session
                            struct session **ret, struct error *err);
 /*
  * The same in the place of the session `before` (an id, or a name of the tenant's), if that has
- * ended: with its template, variables and idle time where the specification says nothing, and for
+ * ended: with its template and idle time where the specification says nothing, and for
  * a name with its datasets. `note` says to the caller what is gone; empty: there was no such
  * session.
  */

@@ -31,6 +31,7 @@
 #include "session/fair_queue.h"
 #include "session/session.h"
 #include "session/session_manager.h"
+#include "session/settings_table.h"
 #include "session/tenant.h"
 #include "store/index.h"
 #include "store/spool.h"
@@ -98,6 +99,7 @@ struct session {
     uint32_t number;
     struct box *box; /* NULL: none */
     struct pump pump;
+    struct settings *settings; /* with which it was made; NULL: the daemon's */
     struct limits limits;
     struct box_facts facts;
     struct waiter *waiters;
@@ -280,6 +282,7 @@ struct execution {
     struct buf early[BOX_STREAMS]; /* the whole stream, while it is short; out[] has no file then */
     bool is_in_row[BOX_STREAMS];   /* its row in the index has the whole stream */
     bool is_held[BOX_STREAMS];     /* held back: a watcher is too far behind */
+    bool is_awaited;               /* counted by tenant_works(): somebody waits for it */
     bool was_killed;               /* by a client's SIGKILL, not for its memory */
     bool is_adopted;               /* the warden has it, and an earlier broker started it */
     struct exec_end end;
@@ -299,6 +302,7 @@ struct execution {
     struct exec_request *asked; /* WAITING: the request (execution.c) */
     struct cell *cell;          /* NULL: a command */
     struct account *account;    /* until it has ended; NULL: the caller is unknown */
+    struct settings *settings;  /* of its call; NULL: the session's */
     char trace[TRACE_ID_MAX];   /* trace id of the request; empty: none */
 };
 
@@ -339,6 +343,10 @@ struct session_manager {
     bool is_usage_watched; /* the timer `usage` is set */
     struct reactor_timer *artifacts; /* timer; NULL: there is no index */
     struct refusal_log *refusal_log; /* refusal_log.c */
+    struct settings *settings;       /* newest first (settings_table.c) */
+    uint32_t next_settings;
+    uint64_t settings_used;
+    unsigned settings_generation; /* number of reloads */
     bool has_later, is_sweeping;
     unsigned next_gone, next_upload; /* numbers in names of hidden files */
     bool is_stopping;
@@ -420,6 +428,9 @@ struct execution *execution_new(struct session *session, uint32_t number);
 /* Checks, numbers and records: the common part of session_exec() and session_cell(). */
 int execution_may_start(struct session *session,
                         struct error *err); /* it counts as running from now on */
+/* It counts as its tenant's work until it has ended, unless it is a terminal or in the background.
+ */
+void execution_works(struct execution *execution);
 void execution_by(struct execution *execution,
                   struct account *account); /* takes over the account */
 int execution_record(struct execution *execution, struct error *err);
@@ -541,10 +552,10 @@ struct import_check_spec {
     void (*done)(void *ctx, const struct error *err); /* NULL: it may run */
     void *ctx;
     char ***modules; /* gets the blocked modules, a strv; NULL: not wanted */
+    const struct config *config;
 };
-int import_check_start(struct session_manager *manager, struct box *box,
-                       const struct import_check_spec *spec, struct import_check **ret,
-                       struct error *err);
+int import_check_start(struct box *box, const struct import_check_spec *spec,
+                       struct import_check **ret, struct error *err);
 void import_check_leave(
     struct import_check *import_check); /* done() is not called any more; NULL is fine */
 
@@ -560,7 +571,7 @@ bool session_is_ready(
 
 /* template_env.c */
 const char *template_env_program(const struct session_language *language, bool has_layer,
-                                 bool is_fallback);
+                                 const struct provider_row *row);
 void session_take_template(struct session *session, const struct session_template *found_template);
 int session_apply_template(struct session *session, struct session_template *ret,
                            struct error *err);

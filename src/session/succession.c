@@ -169,7 +169,8 @@ static void write_note(struct session *heir, const struct session *old, char not
     }
     snprintf(note, SUCCESSION_NOTE,
              "the earlier session has ended (%s): its files, variables, environment, installed "
-             "packages and running commands are gone. This is a new, empty one with the template '%s'%s%s%s",
+             "packages and running commands are gone. This is a new, empty one with the template "
+             "'%s'%s%s%s",
              why_ended(old), heir->template_name,
              names.length > 0 ? " and the same datasets: " : "", buf_text(&names),
              has_all ? "" : ", ...");
@@ -197,6 +198,8 @@ int session_manager_succeed(struct session_manager *manager, const char *before,
         wanted.template_name = old->template_name;
     if (!wanted.idle_ms)
         wanted.idle_ms = old->idle_ms;
+    if (old->settings)
+        wanted.settings = old->settings->given;
     r = session_manager_create(manager, &wanted, ret, err);
     if (r < 0)
         return r;
@@ -214,7 +217,7 @@ void session_promote(struct session *session)
     if (!session->is_spare)
         return;
     session->is_spare = false;
-    session->idle_ms = session->manager->spec.config->session_idle_ms;
+    session->idle_ms = session_config(session)->session_idle_ms;
     session_save(session);
     session_manager_expect(session->manager);
 }

@@ -313,13 +313,13 @@ int template_json(struct session_manager *manager, const char *name, json_t **re
 /* ---- templates of boxes ---- */
 
 /* A provider without layers gives its own Python: only the configured template name is accepted. */
-static int without_layers(struct session_manager *manager, const char *name,
+static int without_layers(const struct config *config, const char *name,
                           struct session_template *ret, struct error *err)
 {
     static const char *const nothing[] = {NULL};
-    const struct provider_row *row = config_provider(manager->spec.config);
+    const struct provider_row *row = config_provider(config);
 
-    if (!str_equal(name, manager->spec.config->template_name))
+    if (!str_equal(name, config->template_name))
         return row->no_template(name, err);
     *ret = (struct session_template){
         .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
@@ -327,11 +327,11 @@ static int without_layers(struct session_manager *manager, const char *name,
 }
 
 /* The template that "auto" stands for now. */
-static const char *choose(struct session_manager *manager)
+static const char *choose(struct session_manager *manager, const struct config *config)
 {
     struct template *template = template_find(manager, TEMPLATE_DATA);
 
-    return config_can(manager->spec.config, PROVIDER_CAN_LAYERS) && template &&
+    return config_can(config, PROVIDER_CAN_LAYERS) && template &&
                    layer_is_there(manager, template->layer) && !template_is_stale(manager, template)
                ? TEMPLATE_DATA
                : TEMPLATE_PLAIN;
@@ -340,20 +340,26 @@ static const char *choose(struct session_manager *manager)
 int session_manager_template(struct session_manager *manager, const char *name,
                              struct session_template *ret, struct error *err)
 {
+    return session_manager_template_of(manager, manager->spec.config, name, ret, err);
+}
+
+int session_manager_template_of(struct session_manager *manager, const struct config *config,
+                                const char *name, struct session_template *ret, struct error *err)
+{
     static const char *const nothing[] = {NULL};
     struct template *template;
 
     if (!name)
-        name = manager->spec.config->template_name;
+        name = config->template_name;
     if (str_equal(name, TEMPLATE_AUTO))
-        name = choose(manager);
+        name = choose(manager, config);
     if (!name || str_equal(name, TEMPLATE_PLAIN)) {
         *ret = (struct session_template){
             .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};
         return 0;
     }
-    if (!config_can(manager->spec.config, PROVIDER_CAN_LAYERS))
-        return without_layers(manager, name, ret, err);
+    if (!config_can(config, PROVIDER_CAN_LAYERS))
+        return without_layers(config, name, ret, err);
     template = template_find(manager, name);
     if (!template && !shipped_find(name))
         return template_unknown(manager, name, err);

@@ -14,11 +14,14 @@
 #include "session/session_private.h"
 
 const char *template_env_program(const struct session_language *language, bool has_layer,
-                                 bool is_fallback)
+                                 const struct provider_row *row)
 {
-    if (is_fallback && language->here)
-        return language->here;
-    return recipe_program(language->name, language->program, has_layer);
+    bool is_own = row && provider_can(row, PROVIDER_OWN_FILESYSTEM);
+    const char *program = is_own ? language->own : row ? language->here : NULL;
+
+    if (program && !has_layer)
+        return program;
+    return recipe_program(language->name, program ? program : language->program, has_layer);
 }
 
 static json_t *template_env_json(const struct session_template *found_template)
@@ -44,7 +47,8 @@ void session_take_template(struct session *session, const struct session_templat
 
 int session_apply_template(struct session *session, struct session_template *ret, struct error *err)
 {
-    int r = session_manager_template(session->manager, session->template_name, ret, err);
+    int r = session_manager_template_of(session->manager, session_config(session),
+                                        session->template_name, ret, err);
 
     if (r == 0)
         session_take_template(session, ret);
@@ -54,7 +58,7 @@ int session_apply_template(struct session *session, struct session_template *ret
 const char *session_program(const struct session *session, const struct session_language *language)
 {
     /* as its box was made */
-    return template_env_program(language, session->layer[0], session->fallback);
+    return template_env_program(language, session->layer[0], session->provider);
 }
 
 char **session_env(const struct session *session, json_t *over)

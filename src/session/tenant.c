@@ -31,21 +31,16 @@ struct tenant {
     struct hour hours[_QUOTA_MAX]; /* for QUOTA_CPU and QUOTA_BYTES */
     double tokens;                 /* requests that are allowed now */
     uint64_t tokens_ms;            /* when `tokens` was computed */
+    unsigned working;              /* requests of it that wait or run */
     uint64_t box_us; /* the time at which all its boxes would have been started, one every gap */
-};
-
-/* Which tenant made a request, and when. */
-struct sight {
-    const struct tenant *who; /* NULL: none yet */
-    uint64_t at_us;
 };
 
 struct tenants {
     uint64_t limits[_QUOTA_MAX];
     struct tenant *list;
     unsigned count;
-    struct tenant crowd;         /* all tenants above LIMIT_TENANTS together */
-    struct sight newest, before; /* the last request, and the last one of another tenant */
+    struct tenant crowd; /* all tenants above LIMIT_TENANTS together */
+    unsigned working;    /* requests of all that wait or run */
     uint64_t gap_us;
     unsigned burst;
 };
@@ -282,20 +277,25 @@ void tenants_set_pace(struct tenants *tenants, uint64_t gap_us, unsigned burst)
     tenants->burst = burst;
 }
 
-void tenant_seen(struct tenants *tenants, const char *name, uint64_t now_us)
+void tenant_works(struct tenants *tenants, const char *name)
 {
-    const struct tenant *tenant = get(tenants, name);
-
-    if (tenants->newest.who != tenant)
-        tenants->before = tenants->newest;
-    tenants->newest = (struct sight){.who = tenant, .at_us = now_us};
+    get(tenants, name)->working++;
+    tenants->working++;
 }
 
-static bool is_alone(const struct tenants *tenants, const struct tenant *tenant, uint64_t now_us)
+void tenant_rests(struct tenants *tenants, const char *name)
 {
-    const struct sight *other = tenants->newest.who != tenant ? &tenants->newest : &tenants->before;
+    struct tenant *tenant = get(tenants, name);
 
-    return !other->who || now_us - other->at_us >= (uint64_t)TENANT_RECENT_MS * 1000;
+    if (tenant->working == 0)
+        return;
+    tenant->working--;
+    tenants->working--;
+}
+
+static bool is_alone(const struct tenants *tenants, const struct tenant *tenant)
+{
+    return tenants->working == tenant->working;
 }
 
 /* The time that its boxes begun so far are ahead of its pace. */
@@ -312,7 +312,7 @@ uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *name, uin
     if (!tenant)
         tenant = &tenants->crowd;
     ahead = ahead_us(tenant, now_us);
-    return ahead <= allowed || is_alone(tenants, tenant, now_us) ? 0 : ahead - allowed;
+    return ahead <= allowed || is_alone(tenants, tenant) ? 0 : ahead - allowed;
 }
 
 void tenant_box_begun(struct tenants *tenants, const char *name, uint64_t now_us)

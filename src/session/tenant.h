@@ -8,10 +8,10 @@
  * beyond LIMIT_TENANTS share one tenant's quotas. One thread, no I/O.
  *
  * The pace. Making and removing a box is work that the kernel does not interrupt, and two boxes at
- * once fill two cores with it. So a tenant that is not alone, because another tenant made a request
- * less than TENANT_RECENT_MS ago, may begin LIMIT_PACED_BOXES boxes per second and core, after a
- * burst of LIMIT_PACED_AT_ONCE per core: a few boxes at once are not a flood. That leaves the
- * others most of the machine. A tenant that is alone has no pace.
+ * once fill two cores with it. So a tenant that is not alone, because a run, a command or a cell of
+ * another tenant waits or runs at this moment (tenant_works()), may begin LIMIT_PACED_BOXES boxes
+ * per second and core, after a burst of LIMIT_PACED_AT_ONCE per core: a few boxes at once are not a
+ * flood. That leaves the others most of the machine. A tenant that is alone has no pace.
  *
  * Runs in: broker
  */
@@ -23,8 +23,6 @@
 
 #include "base/error.h"
 #include "model/principal.h"
-
-#define TENANT_RECENT_MS 30000 /* longer than an agent usually thinks between two calls */
 
 struct config;
 struct tenants;
@@ -67,11 +65,15 @@ bool tenant_keeps(const struct tenants *tenants,
                   const char *tenant); /* whether that value is above 0 */
 uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quota quota);
 
-/* The tenant made a request at `now_us` (monotonic, as all times here). */
-void tenant_seen(struct tenants *tenants, const char *tenant, uint64_t now_us);
 /*
- * 0: the tenant may begin a box now; else the time to wait, unless the other tenants stop sending
- * requests.
+ * A request of the tenant that somebody waits for begins, and has ended: a run, a command, a cell.
+ * Background commands and terminals do not count: they may do nothing for hours.
+ */
+void tenant_works(struct tenants *tenants, const char *tenant);
+void tenant_rests(struct tenants *tenants, const char *tenant);
+/*
+ * 0: the tenant may begin a box now (monotonic, as all times here); else the time to wait, unless
+ * the requests of the other tenants end before.
  */
 uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *tenant, uint64_t now_us);
 /* The tenant began a box. */

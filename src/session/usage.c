@@ -57,7 +57,7 @@ static void watch_usage(struct session_manager *manager)
 
 int usage_box(struct session *session, struct error *err)
 {
-    uint64_t bytes = session->manager->spec.config->limits.memory_bytes;
+    uint64_t bytes = session_config(session)->limits.memory_bytes;
     int r;
 
     if (session->held_memory)

@@ -80,15 +80,18 @@ static const char version_5[] = "ALTER TABLE session ADD COLUMN provider TEXT;"
                                 "UPDATE session SET reason = 'provider_gone', provider = 'docker' "
                                 "WHERE reason = 'docker_gone';";
 
-static const char *const migrations[] = {version_1, version_2, version_3,
-                                         version_4, version_5, NULL};
+/* The settings that a session was made with. */
+static const char version_6[] = "ALTER TABLE session ADD COLUMN settings TEXT;";
+
+static const char *const migrations[] = {version_1, version_2, version_3, version_4,
+                                         version_5, version_6, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
 
 #define SESSION_COLUMNS                                                                            \
     "id, name, env, created_ms, used_ms, expires_ms, idle_ms, next_execution, has_box, ended_ms, " \
-    "reason, template, tenant, provider"
+    "reason, template, tenant, provider, settings"
 #define EXECUTION_COLUMNS                                                                        \
     "session, number, call, argv, started_ms, deadline_ms, flags, ended_ms, exit_code, signal, " \
     "duration_ns, out_bytes, err_bytes, error_code, error_text, cpu_us, max_rss_bytes, "         \
@@ -108,14 +111,15 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
 #define FILE_COLUMNS "session, kind, name, bytes, time_ns, type, is_fetched"
 
 static const char *const texts[_STATEMENT_MAX] = {
-    [PUT_SESSION] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-                    " ON CONFLICT (id) DO UPDATE SET name = excluded.name, env = excluded.env,"
-                    " created_ms = excluded.created_ms, used_ms = excluded.used_ms,"
-                    " expires_ms = excluded.expires_ms, idle_ms = excluded.idle_ms,"
-                    " next_execution = excluded.next_execution, has_box = excluded.has_box,"
-                    " ended_ms = excluded.ended_ms, reason = excluded.reason,"
-                    " template = excluded.template, tenant = excluded.tenant,"
-                    " provider = excluded.provider",
+    [PUT_SESSION] =
+        "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        " ON CONFLICT (id) DO UPDATE SET name = excluded.name, env = excluded.env,"
+        " created_ms = excluded.created_ms, used_ms = excluded.used_ms,"
+        " expires_ms = excluded.expires_ms, idle_ms = excluded.idle_ms,"
+        " next_execution = excluded.next_execution, has_box = excluded.has_box,"
+        " ended_ms = excluded.ended_ms, reason = excluded.reason,"
+        " template = excluded.template, tenant = excluded.tenant,"
+        " provider = excluded.provider, settings = excluded.settings",
     /* The order comes from an index: sorting would hold every environment in memory. */
     [EACH_SESSION] = "SELECT " SESSION_COLUMNS " FROM session ORDER BY created_ms, id",
     [FORGET_ENV] = "UPDATE session SET env = '{}' WHERE ended_ms <> 0 AND env <> '{}'",
@@ -373,6 +377,7 @@ int index_put_session(struct index *index, const struct index_session *session, 
     index_put_text(&place, session->template_name);
     index_put_text(&place, session->tenant ? session->tenant : TENANT_LOCAL);
     index_put_text(&place, session->provider);
+    index_put_text(&place, session->settings);
     return index_run(&place, err);
 }
 
@@ -400,6 +405,7 @@ static void session_row(struct place *place, void *ctx)
     session.template_name = index_take_text(place);
     session.tenant = index_take_text(place);
     session.provider = index_take_text(place);
+    session.settings = index_take_text(place);
     if (place->code == SQLITE_OK)
         call->each(call->ctx, &session);
 }

@@ -46,6 +46,7 @@ struct index_session {
     const char *template_name; /* NULL: the one that is configured */
     const char *tenant;        /* put: NULL is TENANT_LOCAL */
     const char *provider;      /* the name of what made its box; NULL: there was none yet */
+    const char *settings;      /* JSON object {KEY: text}; NULL: those of the daemon */
 };
 /* Inserts or replaces the row. */
 int index_put_session(struct index *index, const struct index_session *session, struct error *err);

@@ -381,7 +381,7 @@ void supervisor_take_trees(struct supervisor *supervisor)
 
 /* ---- everything ---- */
 
-static int write_plan(struct supervisor *supervisor, struct error *err)
+int supervisor_write_plan(struct supervisor *supervisor, struct error *err)
 {
     const struct launch_spec *box = &supervisor->spec->box;
     struct launcher_plan *plan = supervisor->plan;
@@ -470,7 +470,7 @@ int supervisor_open(struct supervisor *supervisor, struct error *err)
     int r;
 
     choose_ids(supervisor);
-    r = write_plan(supervisor, err);
+    r = supervisor_write_plan(supervisor, err);
     if (r == 0)
         r = open_folders(supervisor, err);
     if (r == 0)

@@ -116,7 +116,8 @@ static int hear_launcher(struct launcher_watch *watch, struct error *err)
         notify_say(&watch->supervisor->notify, "READY=1\nSTATUS=serving, version " BAILEY_VERSION);
     } else if (text[0] == LAUNCHER_SAYS_PING) {
         notify_say(&watch->supervisor->notify, "WATCHDOG=1");
-    } else if (text[0] == LAUNCHER_SAYS_UPGRADED || text[0] == LAUNCHER_SAYS_KEPT) {
+    } else if (text[0] == LAUNCHER_SAYS_UPGRADED || text[0] == LAUNCHER_SAYS_KEPT ||
+               text[0] == LAUNCHER_SAYS_TAKEN) {
         tell_upgrade(watch, text, (size_t)length);
     } else if (text[0] == LAUNCHER_SAYS_REFUSED) {
         watch->has_failed = true;
@@ -128,15 +129,20 @@ static int hear_launcher(struct launcher_watch *watch, struct error *err)
     return 1;
 }
 
-static void forward_signals(const struct supervisor *supervisor)
+static void say_stop(const struct supervisor *supervisor)
 {
     static const char stop = LAUNCHER_SAYS_STOP;
+
+    notify_say(&supervisor->notify, "STOPPING=1");
+    send(supervisor->supervisor_fd, &stop, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void forward_signals(const struct supervisor *supervisor)
+{
     struct signalfd_siginfo info;
 
-    while (read(supervisor->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-        notify_say(&supervisor->notify, "STOPPING=1");
-        send(supervisor->supervisor_fd, &stop, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
+    while (read(supervisor->signal_fd, &info, sizeof(info)) == sizeof(info))
+        say_stop(supervisor);
 }
 
 /*
@@ -166,12 +172,15 @@ static int wait_for_launcher(struct launcher_watch *watch, struct error *err)
                            {.fd = supervisor->pid_fd, .events = POLLIN},
                            {.fd = supervisor->supervisor_fd, .events = POLLIN},
                            {.fd = supervisor->upgrade.listen_fd, .events = POLLIN},
+                           {.events = POLLIN},
                            {.events = POLLIN}};
+    bool has_terminal_stopped = false;
     uint64_t watchdog_ms = 0;
     int status = 0;
 
     for (;;) {
         fds[4].fd = supervisor->upgrade.client_fd;
+        fds[5].fd = has_terminal_stopped ? -1 : supervisor->upgrade.terminal_fd;
         if (poll(fds, ARRAY_SIZE(fds), feed_watchdog(supervisor, &watchdog_ms)) < 0 &&
             errno != EINTR)
             return error_errno(err, "waiting for the launcher");
@@ -179,6 +188,10 @@ static int wait_for_launcher(struct launcher_watch *watch, struct error *err)
         while (hear_launcher(watch, err) > 0)
             ;
         upgrade_door_turn(&supervisor->upgrade, supervisor->supervisor_fd);
+        if (fds[5].fd >= 0 && fds[5].revents) { /* it was told to stop, or is gone */
+            has_terminal_stopped = true;
+            say_stop(supervisor);
+        }
         if (fds[2].revents & (POLLHUP | POLLERR))
             fds[2].fd = -1; /* its end follows */
         if (fds[1].revents)

@@ -75,6 +75,15 @@ struct supervisor_spec {
 int supervisor_run(const struct supervisor_spec *spec, struct error *err);
 
 /*
+ * Asks the daemon of spec->socket, which was started on demand, to continue with these settings,
+ * listeners and log; its boxes stay. Waits for the answer: `taken` is called when it serves with
+ * them. Then it is as if this process had started it: returns when the daemon has ended, which a
+ * signal to this process asks for. -EBUSY: the daemon goes on as before, and err says why.
+ */
+int supervisor_take_over(const struct supervisor_spec *spec, void (*taken)(void *ctx), void *ctx,
+                         struct error *err);
+
+/*
  * Asks the daemon of this socket to continue with these two programs, which are read now, with the
  * caller's rights. Waits for the answer: 0 and the version that took over, or why nothing changed.
  */

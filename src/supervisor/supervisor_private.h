@@ -23,8 +23,9 @@
 /* upgrade.c: the socket for upgrade requests */
 struct upgrade_door {
     int listen_fd, client_fd;
-    bool is_asked; /* the client waits for the launcher's answer */
-    uid_t owner;   /* the user who may ask, besides root */
+    int terminal_fd; /* of the `bailey serve` that took over: its end is the daemon's; -1: none */
+    bool is_asked;   /* the client waits for the launcher's answer */
+    uid_t owner;     /* the user who may ask, besides root */
 };
 
 void upgrade_door_init(struct upgrade_door *door);
@@ -65,6 +66,9 @@ void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec
                      struct launcher_plan *plan);
 void supervisor_close(struct supervisor *supervisor);
 int supervisor_open(struct supervisor *supervisor, struct error *err);
+int supervisor_write_plan(struct supervisor *supervisor, struct error *err); /* of its spec */
+/* upgrade.c: a client of the door of the daemon with this socket */
+int upgrade_door_call(const char *socket, int *ret_fd, struct error *err);
 /* A unix socket with a path of any length; an unused socket file is replaced. */
 int supervisor_socket_listen(const char *path, int type, int *ret_fd, struct error *err);
 int supervisor_socket_connect(const char *path, int type, int *ret_fd, struct error *err);

@@ -2,8 +2,9 @@
  * upgrade.c - how an upgrade is requested: the supervisor's second socket, and its client; see
  * upgrade.h.
  *
- * One packet with two descriptors, one packet back. The supervisor reads nothing of the programs
- * and decides nothing: it checks the client's id, and passes the request on.
+ * One packet with descriptors, one packet back; whoever took over stays connected, and its end is
+ * the daemon's. The supervisor reads nothing of the programs and decides nothing: it checks the
+ * client's id, and passes the request on.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,13 +25,14 @@
 
 void upgrade_door_init(struct upgrade_door *door)
 {
-    *door = (struct upgrade_door){.listen_fd = -1, .client_fd = -1};
+    *door = (struct upgrade_door){.listen_fd = -1, .client_fd = -1, .terminal_fd = -1};
 }
 
 void upgrade_door_close(struct upgrade_door *door)
 {
     fd_closep(&door->listen_fd);
     fd_closep(&door->client_fd);
+    fd_closep(&door->terminal_fd);
     upgrade_door_init(door);
 }
 
@@ -105,14 +107,16 @@ static void hang_up(struct upgrade_door *door)
 /* The request is carried out even if its client does not wait for the answer any more. */
 static void hear_client(struct upgrade_door *door, int launcher_fd)
 {
-    int fds[_UPGRADE_PROGRAM_MAX];
+    int fds[PACKET_FDS_MAX];
     size_t count = ARRAY_SIZE(fds);
     char what = 0;
     ssize_t length = packet_receive(door->client_fd, &what, 1, fds, &count, MSG_DONTWAIT);
 
     if (length == -EAGAIN)
         return;
-    if (length == 1 && what == LAUNCHER_SAYS_UPGRADE && count == _UPGRADE_PROGRAM_MAX &&
+    if (length == 1 &&
+        ((what == LAUNCHER_SAYS_UPGRADE && count == _UPGRADE_PROGRAM_MAX) ||
+         (what == LAUNCHER_SAYS_TAKEOVER && count >= _TAKEOVER_FIXED)) &&
         !door->is_asked && packet_send(launcher_fd, &what, 1, fds, count, MSG_DONTWAIT) == 0)
         door->is_asked = true;
     else
@@ -133,12 +137,14 @@ void upgrade_door_answer(struct upgrade_door *door, const char *message, size_t 
 {
     if (door->client_fd >= 0)
         packet_send(door->client_fd, message, length, NULL, 0, MSG_DONTWAIT);
+    if (message[0] == LAUNCHER_SAYS_TAKEN && door->client_fd >= 0)
+        door->terminal_fd = fd_take(&door->client_fd); /* it stays */
     hang_up(door);
 }
 
 /* ---- the client ---- */
 
-static int call_door(const char *socket, int *ret_fd, struct error *err)
+int upgrade_door_call(const char *socket, int *ret_fd, struct error *err)
 {
     CLEANUP(fd_closep) int fd = -1;
     char path[PATH_MAX];
@@ -164,7 +170,7 @@ int supervisor_upgrade(const char *socket, const char *program, const char *engi
     char answer[ANSWER_MAX + 1];
     size_t none = 0;
     ssize_t length;
-    int r = call_door(socket, &fd, err);
+    int r = upgrade_door_call(socket, &fd, err);
 
     if (r == 0)
         r = hand_program(program, &program_fd, err);

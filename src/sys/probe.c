@@ -232,6 +232,23 @@ static void check_proc(struct attempt *attempt)
     row_pass(attempt->row, "mounted; shows its own processes only");
 }
 
+static void check_overlay(struct attempt *attempt)
+{
+    if (sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        row_fail(attempt->row, "making the mounts private");
+        return;
+    }
+    /* Two lower folders, as it wants at least two; what it covers is ours alone. */
+    if (sys_mount("bailey", "/usr", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
+                  "lowerdir=/usr:/proc/self/fdinfo") < 0 &&
+        sys_mount("bailey", "/usr", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
+                  "lowerdir=/usr:/usr/bin") < 0) {
+        row_fail(attempt->row, "mounting an overlay");
+        return;
+    }
+    row_pass(attempt->row, "mounted over /usr");
+}
+
 static const struct attempt namespaces[_ISOLATION_LAYER_MAX] = {
     [ISOLATION_LAYER_USERNS] = {.flags = 0, .ns_file = "user", .body = check_userns},
     [ISOLATION_LAYER_MOUNTNS] = {.flags = CLONE_NEWNS, .ns_file = "mnt", .body = check_mountns},
@@ -243,6 +260,7 @@ static const struct attempt namespaces[_ISOLATION_LAYER_MAX] = {
                                   .ns_file = "cgroup",
                                   .body = check_namespace},
     [ISOLATION_LAYER_PROC] = {.flags = CLONE_NEWNS | CLONE_NEWPID, .body = check_proc},
+    [ISOLATION_LAYER_OVERLAY] = {.flags = CLONE_NEWNS, .body = check_overlay},
 };
 
 static void try_namespace(struct probe_row *row)
@@ -487,6 +505,7 @@ static void (*const tries[_ISOLATION_LAYER_MAX])(struct probe_row *row) = {
     [ISOLATION_LAYER_LANDLOCK] = try_landlock,  [ISOLATION_LAYER_CGROUP] = try_cgroup,
     [ISOLATION_LAYER_CAPS] = try_caps,          [ISOLATION_LAYER_NO_NEW_PRIVS] = try_no_new_privs,
     [ISOLATION_LAYER_PROC] = try_namespace,     [ISOLATION_LAYER_UID_SPLIT] = try_uid_split,
+    [ISOLATION_LAYER_OVERLAY] = try_namespace,
 };
 
 /* `row` is in shared memory; until the probe reports success it counts as failed. */

@@ -60,6 +60,7 @@ static const struct {
     {ERROR_INSTALL_FAILED, "Check the module's name, or write it without that module."},
     {ERROR_NO_NETWORK, "Packages cannot be fetched now. Write it without that module, or tell the "
                        "user."},
+    {ERROR_SETTING_DIFFERS, "Tell the user: only the user can change these settings."},
     {ERROR_SHUTTING_DOWN, "The engine is being stopped. Call again later."},
 };
 
@@ -324,6 +325,11 @@ static int find_or_make(struct tool_call *call, const char *word, struct error *
 {
     int r = word ? call_find(call, word, false, &call->session, err) : -ENOENT;
 
+    if (r == 0) {
+        r = session_check_settings(call->session, &call->caller, err);
+        if (r < 0)
+            return r;
+    }
     if (r < 0 && word && str_starts(word, "s_"))
         return r; /* an id: no session is created for it */
     if (r < 0 && word && !str_equal(err->code, ERROR_SESSION_NOT_FOUND) &&
@@ -387,9 +393,28 @@ static bool open_envelope(struct tool_call *call, struct schema_problem *problem
     return true;
 }
 
+/* A shell line in place of a list of arguments: shows it as a list. */
+static void show_command(struct tool_call *call)
+{
+    json_t *command = call_parameter(call, "command");
+    CLEANUP(json_decrefp) json_t *list = NULL;
+    CLEANUP(freep) char *text = NULL;
+
+    if (call->row->id != TOOL_SANDBOX_EXEC || !json_is_string(command))
+        return;
+    list = json_pack("[s, s, O]", "bash", "-c", command);
+    text = list ? json_dumps(list, 0) : NULL;
+    if (!text || str_format(call->reply.hint, sizeof(call->reply.hint),
+                            "Give a list of strings: {\"command\": %s}", text) < 0)
+        call_set_hint(&call->reply, "Give a list of strings, such as {\"command\": [\"bash\", "
+                                    "\"-c\", \"ls -l /tmp | head\"]}");
+}
+
 static void fail_schema(struct tool_call *call, const struct schema_problem *problem)
 {
     set_failed(call, &problem->err, NULL);
+    if (str_equal(problem->field, "command"))
+        show_command(call);
     str_copy(call->reply.field, sizeof(call->reply.field), problem->field);
     str_copy(call->reply.nearest, sizeof(call->reply.nearest), problem->nearest);
     call_reply(call);

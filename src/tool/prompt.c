@@ -9,15 +9,17 @@
 
 static const char opening[] =
     "You can run code in a sandbox: a Linux box of your own without network. It lives as long as\n"
-    "the session: files stay between calls, variables do not. Nothing in it can harm\n"
-    "the user's machine, so try things out.\n"
+    "the session: files stay between calls. Nothing in it can harm the user's machine, so try\n"
+    "things out.\n"
     "\n"
     "# Tools\n"
     "\n";
 
-static const char workflow[] =
+static const char replies[] =
     "\n"
-    "Every reply has a \"hint\" that says what to do next, and the \"session_id\" that was used.\n"
+    "Every reply has a \"hint\" that says what to do next, and the \"session_id\" that was used.\n";
+
+static const char workflow[] =
     "\n"
     "# Workflow\n"
     "\n"
@@ -25,29 +27,33 @@ static const char workflow[] =
     "2. Run it: sandbox_exec {\"command\": [\"python3\", \"/workspace/analysis.py\"]}. The command "
     "is a\n"
     "   list of arguments; for a shell line use [\"bash\", \"-c\", \"...\"].\n"
-    "3. When exit_code is not 0, read stderr: the last line of the traceback names the error.\n"
+    "3. When the exit code is not 0, read stderr: the last line of the traceback names the error.\n"
     "4. Correct the place with sandbox_edit_file. Do not write the whole file again.\n"
     "5. Run it again, until it does what was asked.\n"
     "\n"
+    "To look at data step by step, run_code in a session keeps variables between calls.\n"
     "There is no tool for reading: use sandbox_exec with cat, head, grep or ls.\n"
     "\n"
     "# Where things are\n"
     "\n"
-    "- /tmp/data/{name}.csv: the datasets of the session, read-only ('/' and blanks in names are\n"
-    "  '_'). Look first: sandbox_exec {\"command\": [\"ls\", \"-l\", \"/tmp/data\"]}.\n"
-    "- /tmp/output/: save results here. After each sandbox_exec the new files are fetched: tables\n"
-    "  as CSV or JSON, plots as PNG or SVG, which the user sees. Other files are only listed.\n"
+    "- /tmp/data/: the datasets of the session, read-only: {name}.csv, other kinds with their own\n"
+    "  ending ('/' and blanks in names are '_'). Look first: sandbox_exec {\"command\": [\"ls\", "
+    "\"-l\",\n"
+    "  \"/tmp/data\"]}.\n"
+    "- /tmp/output/: save results here. After each call the new files are fetched for the user:\n"
+    "  tables (CSV, JSON, Parquet, XLSX), plots (PNG, SVG), which the user sees, PDF, ZIP and\n"
+    "  notebooks. Models and other binaries are only listed.\n"
     "- /workspace/: your scripts; the working folder of commands.\n"
     "\n"
     "# Example\n"
-    "\n"
+    "\n";
+
+static const char data_example[] =
     "Use Polars for data frames: it is fast and its errors are clear. Customers into groups, with "
     "a\n"
     "plot:\n"
     "\n"
     "```python\n"
-    "import os\n"
-    "\n"
     "import matplotlib\n"
     "matplotlib.use(\"Agg\")\n"
     "import matplotlib.pyplot as plt\n"
@@ -55,7 +61,6 @@ static const char workflow[] =
     "from sklearn.cluster import KMeans\n"
     "from sklearn.preprocessing import StandardScaler\n"
     "\n"
-    "os.makedirs(\"/tmp/output\", exist_ok=True)\n"
     "df = pl.read_csv(\"/tmp/data/customers.csv\")\n"
     "print(df.shape, df.schema)\n"
     "\n"
@@ -73,42 +78,67 @@ static const char workflow[] =
     "plt.xlabel(\"visits\")\n"
     "plt.ylabel(\"spend\")\n"
     "plt.savefig(\"/tmp/output/clusters.png\", dpi=150)\n"
-    "```\n"
+    "```\n";
+
+static const char plain_example[] =
+    "Python has its standard library here, without Polars, NumPy or Matplotlib, unless [\"pip\",\n"
+    "\"list\"] shows them. Turnover by city:\n"
     "\n"
-    "# Limits\n"
-    "\n";
+    "```python\n"
+    "import csv\n"
+    "from collections import defaultdict\n"
+    "\n"
+    "turnover = defaultdict(float)\n"
+    "with open(\"/tmp/data/sales.csv\", newline=\"\") as file:\n"
+    "    for row in csv.DictReader(file):\n"
+    "        turnover[row[\"city\"]] += float(row[\"price\"]) * int(row[\"pieces\"])\n"
+    "\n"
+    "with open(\"/tmp/output/turnover.csv\", \"w\", newline=\"\") as file:\n"
+    "    writer = csv.writer(file)\n"
+    "    writer.writerow([\"city\", \"turnover\"])\n"
+    "    writer.writerows(sorted(turnover.items(), key=lambda item: -item[1]))\n"
+    "print(dict(turnover))\n"
+    "```\n";
 
 static const char recovery[] =
     "- No network: nothing can be downloaded or installed while it runs.\n"
     "\n"
     "# When something goes wrong\n"
     "\n"
-    "- The run failed (exit_code is not 0): read the last lines of stderr, change only the place\n"
-    "  that is wrong with sandbox_edit_file, and run it again. The same error twice: print what "
-    "the\n"
-    "  values really are before you change anything else. \"timed out\" or out of memory: do less "
-    "at\n"
-    "  once, or start it with \"background\": true and use sandbox_wait.\n"
+    "- The run failed (the exit code is not 0): read the last lines of stderr, change only the\n"
+    "  place that is wrong with sandbox_edit_file, and run it again. The same error twice: print\n"
+    "  what the values really are before you change anything else. \"timed out\" or out of "
+    "memory:\n"
+    "  do less at once, or start it with \"background\": true and use sandbox_wait.\n"
     "- \"old_string found n times - not unique\": take more lines around the place into "
     "old_string\n"
     "  and new_string. \"old_string not found\": read the file with cat; blanks count.\n"
-    "- No output (\"no outputs in /tmp/output/\"): the script ran and saved nothing. Check that "
-    "it\n"
-    "  writes below /tmp/output/ and that the part that saves is reached.\n";
+    "- No files came back: the script ran and saved nothing. Check that it writes below\n"
+    "  /tmp/output/ and that the part that saves is reached.\n";
 
-static int write_tools(struct buf *text)
-{
-    static const char *const shown[] = {"sandbox_exec", "sandbox_write_file", "sandbox_edit_file"};
-    static const char *const how[] = {
-        "{\"command\": [argv], \"timeout\": seconds}",
-        "{\"file_path\": \"/workspace/x.py\", \"content\": \"...\"}",
+/* How each tool is called; every row of the table has one. */
+static const char *const how[_TOOL_ID_MAX] = {
+    [TOOL_SANDBOX_EXEC] = "{\"command\": [argv], \"timeout\": seconds, \"background\": false}",
+    [TOOL_SANDBOX_WRITE_FILE] = "{\"file_path\": \"/workspace/x.py\", \"content\": \"...\"}",
+    [TOOL_SANDBOX_EDIT_FILE] =
         "{\"file_path\": \"/workspace/x.py\", \"old_string\": \"...\", \"new_string\": \"...\"}",
-    };
+    [TOOL_SANDBOX_WAIT] = "{\"execution_id\": \"...\", \"timeout\": seconds, \"offset\": bytes}",
+    [TOOL_RUN_PYTHON_CODE] = "{\"code\": \"...\", \"timeout\": seconds}",
+    [TOOL_RUN_CODE] = "{\"code\": \"...\", \"language\": \"python\", \"timeout\": seconds}",
+};
+
+static int write_tools(const struct prompt_spec *spec, struct buf *text)
+{
     int failed = 0;
 
-    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-        failed |=
-            buf_printf(text, "- %s %s\n  %s\n", shown[i], how[i], tool_find(shown[i])->description);
+    for (size_t i = 0; i < tool_count; i++) {
+        const struct tool_row *row = &tool_table[i];
+        const char *description =
+            spec->is_mcp && row->own_description ? row->own_description : row->description;
+
+        failed |= buf_printf(text, "- %s %s\n  %s\n", row->name, how[row->id] ? how[row->id] : "",
+                             description);
+    }
     return failed;
 }
 
@@ -127,8 +157,8 @@ static int write_limits(const struct config *config, struct buf *text)
     if (config->limits.cpu_millis > 0)
         failed |= buf_printf(text, " CPU cores: %g.", config->limits.cpu_millis / 1000.0);
     failed |= buf_printf(text,
-                         "\n- %s of stdout and of stderr come back; more is cut and marked. Print "
-                         "summaries and the\n  first rows, not whole tables.\n",
+                         "\n- %s of stdout and of stderr come back; more is cut, and sandbox_wait "
+                         "reads on. Print\n  summaries and the first rows, not whole tables.\n",
                          output);
     failed |= buf_printf(text, "- A file that you write: %llu MB. Files fetched after a run: %d.\n",
                          LIMIT_CONTENT_BYTES / MIB, LIMIT_TOOL_OUTPUTS);
@@ -140,12 +170,16 @@ static int write_limits(const struct config *config, struct buf *text)
     return failed;
 }
 
-int prompt_write(const struct config *config, struct buf *text)
+int prompt_write(const struct prompt_spec *spec, struct buf *text)
 {
     int failed = buf_append_text(text, opening);
 
-    failed |= write_tools(text);
+    failed |= write_tools(spec, text);
+    if (!spec->is_mcp)
+        failed |= buf_append_text(text, replies);
     failed |= buf_append_text(text, workflow);
-    failed |= write_limits(config, text);
+    failed |= buf_append_text(text, spec->has_data ? data_example : plain_example);
+    failed |= buf_append_text(text, "\n# Limits\n\n");
+    failed |= write_limits(spec->config, text);
     return failed | buf_append_text(text, recovery);
 }

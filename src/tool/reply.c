@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "model/text.h"
 #include "session/session.h"
 
@@ -49,7 +50,38 @@ void tool_reply_free(struct tool_reply *reply)
     buf_free(&reply->text);
 }
 
+int tool_reply_read_on(const struct tool_reply *reply, int stream, const char *id, struct buf *text)
+{
+    const struct capture *capture = stream == 1 ? &reply->result.out : &reply->result.err;
+    size_t kept = utf8_floor(buf_text(&capture->kept), capture->kept.length);
+    unsigned long long next = reply->offset + kept, total = capture->total_bytes;
+
+    if (!reply->has_result || !capture->is_truncated || !reply->session_id[0] || !id[0] ||
+        next >= total)
+        return 0;
+    return buf_printf(text,
+                      "%s has %llu bytes: sandbox_wait {\"execution_id\": \"%s\", %s\"offset\": "
+                      "%llu} shows more",
+                      stream == 1 ? "stdout" : "stderr", total, id,
+                      stream == 1 ? "" : "\"stream\": \"stderr\", ", next);
+}
+
 /* ---- JSON ---- */
+
+static void add_read_on(const struct tool_reply *reply, json_t *json)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+
+    for (int stream = 1; stream <= 2; stream++) {
+        size_t before = text.length;
+
+        tool_reply_read_on(reply, stream, reply->execution_id, &text);
+        if (text.length > before && stream == 1 && reply->result.err.is_truncated)
+            buf_append_text(&text, "; ");
+    }
+    if (json && text.length > 0)
+        json_object_set_new(json, "read_on", json_stringn(buf_text(&text), text.length));
+}
 
 static json_t *text(const char *value)
 {
@@ -200,6 +232,7 @@ json_t *tool_reply_json(const struct tool_reply *reply)
 {
     json_t *json = of_kind(reply);
 
+    add_read_on(reply, json);
     if (json && reply->session_id[0])
         json_object_set_new(json, "session_id", json_string(reply->session_id));
     if (json && reply->session_note[0])

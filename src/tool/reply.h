@@ -47,10 +47,12 @@ struct tool_reply {
     /* RUNNING, COMMAND, RESULT, TEXT */
     bool has_result; /* `result` is initialised */
     struct result result;
+    uint64_t offset;          /* RUNNING, COMMAND: of the first byte that a stream shows */
     json_t *names;            /* array, COMMAND: the names of all new or changed outputs */
     json_t *outputs;          /* array, COMMAND: details of some of them, and skipped entries */
     json_t *cell, *cell_meta; /* RESULT of a cell: execution_cell_json(), _meta(); NULL: none */
     const char *state;        /* static: whether variables are kept; NULL: unknown */
+    bool is_state_news;       /* `state` is not what the tool's description says */
     json_t *note;             /* string about a missing module; NULL: none */
     struct buf text;          /* TEXT */
 };
@@ -58,6 +60,14 @@ struct tool_reply {
 /* The error code of a failed call, for the audit log; NULL: it succeeded. */
 const char *tool_reply_error(const struct tool_reply *reply);
 bool tool_reply_has_exit(const struct tool_reply *reply); /* result.exit_code is valid */
+
+/*
+ * How to see more of a stream that was cut: "stdout: 10240 of 99000 bytes are shown; sandbox_wait
+ * {...} shows more". `id` is the execution as the caller may name it. Empty: all is shown, or the
+ * output is not kept.
+ */
+int tool_reply_read_on(const struct tool_reply *reply, int stream, const char *id,
+                       struct buf *text);
 
 /* As in docs/rest.md; a new reference, or NULL: no memory. */
 json_t *tool_reply_json(const struct tool_reply *reply);

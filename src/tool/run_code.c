@@ -15,6 +15,12 @@
 
 #define FRESH "fresh interpreter: variables are not kept between calls"
 #define KEPT "variables are kept for the next call in this session"
+#define LOST                                                                                       \
+    "the interpreter ended with this call: its variables are gone, files are kept; the next call " \
+    "starts a new one"
+#define REPLACED                                                                               \
+    "this is a new interpreter, because the one before ended: variables of earlier calls are " \
+    "gone, files are kept"
 
 static const char *language_of(const struct tool_call *call)
 {
@@ -68,6 +74,7 @@ static void on_run(void *ctx, struct result *result)
     call->run = NULL;
     call->reply.kind = TOOL_REPLY_RESULT;
     call->reply.state = FRESH;
+    call->reply.is_state_news = true; /* for a caller whose other calls have a session */
     str_copy(call->reply.execution_id, sizeof(call->reply.execution_id), result->execution_id);
     take_result(call, result);
     call_reply(call);
@@ -128,14 +135,24 @@ void run_python_code_start(struct tool_call *call)
 
 /* ---- in a session ---- */
 
+/* Whether variables are kept, as the kernel's end says: out of memory, exit, a deadline. */
+static const char *state_of(json_t *meta)
+{
+    if (json_is_true(json_object_get(meta, "kernel_lost")))
+        return LOST;
+    return str_equal(json_string_value(json_object_get(meta, "kernel")), "replaced") ? REPLACED
+                                                                                     : KEPT;
+}
+
 static void on_ran(struct tool_call *call, struct execution_outcome *outcome)
 {
     struct tool_reply *reply = &call->reply;
 
     reply->kind = TOOL_REPLY_RESULT;
-    reply->state = KEPT;
     reply->cell = execution_cell_json(call->await.execution);
     reply->cell_meta = execution_cell_meta(call->await.execution);
+    reply->state = state_of(reply->cell_meta);
+    reply->is_state_news = !str_equal(reply->state, KEPT);
     outcome->is_taken = true;
     take_result(call, &outcome->result);
     if (!reply->cell || !reply->cell_meta)
@@ -147,7 +164,6 @@ static void on_ran(struct tool_call *call, struct execution_outcome *outcome)
 static void start_in_session(struct tool_call *call)
 {
     const char *context = json_string_value(call_parameter(call, "context"));
-    uint64_t fallback_ms = session_manager_config(call->tools->manager)->limits.timeout_ms;
     json_t *language = call_parameter(call, "language");
     json_t *code = call_parameter(call, "code");
     struct cell_request request = {
@@ -155,13 +171,17 @@ static void start_in_session(struct tool_call *call)
         .keeper = code,
         .code = json_string_value(code),
         .code_length = json_string_length(code),
-        .timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u), /* 0 would mean no timeout */
     };
     struct execution *execution;
     struct error err = {0};
+    uint64_t fallback_ms;
 
     if (!call_session(call))
         return;
+    fallback_ms =
+        session_timeout_ms(call->session, &call->caller,
+                           session_manager_config(call->tools->manager)->limits.timeout_ms);
+    request.timeout_ms = MAX(call_timeout_ms(call, fallback_ms), 1u); /* 0 would mean no timeout */
     if (session_find_context(call->session, context, json_string_value(language), &request.context,
                              &err) < 0 ||
         session_cell(call->session, &request, &execution, &err) < 0)

@@ -40,9 +40,10 @@ const struct tool_row tool_table[] = {
         .title = "Run a command",
         .category = "code_execution",
         .description =
-            "Runs a command in the session's sandbox (no network) and returns the exit code and "
-            "the beginning of stdout and stderr. Datasets are in /tmp/data/{name}.csv; files that "
-            "the command writes to /tmp/output/ are fetched. Files are kept between calls, "
+            "Runs a command in the session's sandbox (no network) and returns the exit code, "
+            "stdout and stderr (long output is cut; sandbox_wait reads on). Datasets are in /tmp/data/; "
+            "files that the command writes to /tmp/output/ are fetched. Files are kept between "
+            "calls, "
             "variables are not; a background process runs until the session ends.",
         .schema = OBJECT(
             "\"command\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":1,"
@@ -100,13 +101,18 @@ const struct tool_row tool_table[] = {
         .category = "code_execution",
         .description =
             "Waits for a command that sandbox_exec started in the background. Returns the reply of "
-            "sandbox_exec if it has ended, else running:true with the output so far.",
-        .schema =
-            OBJECT("\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"from "
-                   "sandbox_exec's reply\"},"
-                   "\"timeout\":{\"type\":\"number\",\"minimum\":0,\"maximum\":300,\"default\":45,"
-                   "\"description\":\"seconds to wait\"}," SESSION,
-                   "\"execution_id\""),
+            "sandbox_exec if it has ended, else running:true with the output so far. Also reads on "
+            "in output that was cut, of commands and of run_code: from a byte offset.",
+        .schema = OBJECT(
+            "\"execution_id\":{\"type\":\"string\",\"minLength\":1,\"description\":\"from "
+            "sandbox_exec's reply\"},"
+            "\"timeout\":{\"type\":\"number\",\"minimum\":0,\"maximum\":300,\"default\":45,"
+            "\"description\":\"seconds to wait\"},"
+            "\"offset\":{\"type\":\"integer\",\"minimum\":0,\"description\":\"show the "
+            "output from this byte on\"},\"stream\":{\"type\":\"string\",\"enum\":["
+            "\"stdout\",\"stderr\"],\"default\":\"stdout\",\"description\":\"the stream that "
+            "offset is for\"}," SESSION,
+            "\"execution_id\""),
         .is_read_only = true,
         .is_idempotent = true,
         .default_timeout_s = 45,
@@ -133,6 +139,10 @@ const struct tool_row tool_table[] = {
             "Runs source code. With a session: in its sandbox, where files and variables are kept "
             "between calls; the value of the last expression, pictures and tables are in "
             "'results'. Without one: in a fresh sandbox, where nothing is kept.",
+        .own_description =
+            "Runs source code in this conversation's sandbox. Variables and files are kept between "
+            "calls; the reply says when the interpreter had to be replaced. It shows what was "
+            "printed, the value of the last expression, and pictures.",
         .schema =
             OBJECT("\"code\":{\"type\":\"string\",\"description\":\"source; print what you want to "
                    "see\"},\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\","

@@ -43,7 +43,8 @@ struct tool_row {
     const char *title;
     const char *category; /* "code_execution", "file_management" */
     const char *description;
-    const char *schema; /* JSON Schema of the parameters, as text */
+    const char *own_description; /* for a client whose calls share a session; NULL: the same */
+    const char *schema;          /* JSON Schema of the parameters, as text */
     /* MCP's annotations: readOnlyHint, destructiveHint, ... */
     bool is_read_only, is_destructive, is_idempotent, is_open_world;
     bool needs_session;  /* a call of a conversation without `session` uses the conversation's own

@@ -9,8 +9,26 @@
 #include "base/str.h"
 #include "tool/tool_private.h"
 
+/* The output from `offset` on, of one stream; the other one is not repeated. */
+static void look_at(struct tool_call *call, struct result *result)
+{
+    json_t *offset = call_parameter(call, "offset");
+    bool is_stderr = str_equal(json_string_value(call_parameter(call, "stream")), "stderr");
+    struct capture *wanted = is_stderr ? &result->err : &result->out;
+    struct capture *other = is_stderr ? &result->out : &result->err;
+
+    if (!offset && !is_stderr)
+        return;
+    call->reply.offset =
+        execution_window(call->await.execution, is_stderr ? 2 : 1,
+                         (uint64_t)json_number_value(offset), result->limits.output_bytes, wanted);
+    capture_free(other);
+    *other = (struct capture){0};
+}
+
 static void waited(struct tool_call *call, struct execution_outcome *outcome)
 {
+    look_at(call, &outcome->result);
     if (outcome->has_ended) {
         call_reply_exec(call, outcome);
         return;

@@ -22,7 +22,7 @@ LIMITS = {"timeout_s": "number", "timeout_by": TEXT, "memory_bytes": INT, "memor
           "disk_inodes": "int or null", "disk_by": TEXT, "output_bytes": INT, "output_by": TEXT}
 ISOLATION = {"level": TEXT, "layers": "texts", "missing": "texts"}
 LAYERS = {"userns", "mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "seccomp",
-          "landlock", "cgroup", "no_new_privs", "caps", "uid_split", "proc"}
+          "landlock", "cgroup", "no_new_privs", "caps", "uid_split", "proc", "overlay"}
 
 
 def is_int(value):

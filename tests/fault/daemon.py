@@ -10,7 +10,7 @@ import support
 
 PROGRAM = support.BAILEY.parent / "broker_stub"
 LAYERS = ["userns", "mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "seccomp",
-          "landlock", "cgroup", "no_new_privs", "caps", "uid_split", "proc"]
+          "landlock", "cgroup", "no_new_privs", "caps", "uid_split", "proc", "overlay"]
 
 
 def status(pid):

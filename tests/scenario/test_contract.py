@@ -197,3 +197,119 @@ def test_run_python_code_answers_whatever_the_configuration_is(room, options):
     room.write("bailey.yaml", "sandbox: [")
     done = support.bailey("tool", "run_python_code", '{"code": "print(1)"}', *options, room=room)
     assert done.status == 0 and done.stdout.startswith("Error: "), done
+
+
+# --- what a model reads over MCP
+
+def text_of(result):
+    return result["content"][0]["text"]
+
+
+@pytest.fixture(params=["http", "stdio"])
+def model(request, server):
+    """One conversation; call(tool, arguments) gives the result."""
+    if request.param == "http":
+        yield Legacy(server).call
+        return
+    process = support.start("mcp", env=server.env, room=server.room, stdin=subprocess.PIPE)
+
+    def ask(method, params):
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method,
+                                        "params": params}).encode() + b"\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())["result"]
+
+    ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {},
+                       "clientInfo": {"name": "test", "version": "1"}})
+    yield lambda tool, arguments: ask("tools/call", {"name": tool, "arguments": arguments})
+    process.communicate(timeout=support.PATIENCE)
+
+
+def test_no_remark_about_outputs_and_no_tool_that_does_not_exist(model):
+    text = text_of(model("sandbox_exec", {"command": ["echo", "hi"]}))
+    assert text.splitlines()[1:] == ["hi"] and "session" not in text, text
+    text = text_of(model("sandbox_exec", {"command": ["sh", "-c", "echo 1 > /tmp/output/a.csv"]}))
+    assert "complete" not in text and "[files] a.csv (2 bytes)" in text, text
+
+
+def test_stderr_that_is_too_long_shows_its_end_and_how_to_read_on(model):
+    code = "import sys\nfor n in range(5000): print('line', n, file=sys.stderr)\n1/0"
+    text = text_of(model("sandbox_exec", {"command": ["python3", "-c", code]}))
+    assert "line 0\n" in text and "ZeroDivisionError: division by zero" in text
+    assert "line 2500\n" not in text
+    more = text[text.index("[more] stderr"):]
+    arguments = json.loads(more[more.index("{"):more.index("}") + 1])
+    part = text_of(model("sandbox_wait", arguments))
+    head = text[text.index("line 0\n"):text.index("\n... (output truncated)")]
+    everything = "".join(f"line {n}\n" for n in range(5000))
+    assert everything.startswith(head)
+    assert part[part.index("[stderr]\n") + 9:].startswith(everything[arguments["offset"]:][:3000])
+
+
+def test_an_interpreter_that_was_replaced_is_told_twice(model):
+    assert "[note]" not in text_of(model("run_code", {"code": "x = 1"}))
+    lost = text_of(model("run_code", {"code": "import os; os._exit(3)"}))
+    assert "its variables are gone" in lost, lost
+    after = text_of(model("run_code", {"code": "print('x' in dir())"}))
+    assert "False" in after and "variables of earlier calls are gone" in after, after
+    assert "[note]" not in text_of(model("run_code", {"code": "x = 1"}))
+
+
+def test_a_command_given_as_a_string_gets_an_example(model):
+    result = model("sandbox_exec", {"command": "ls -l \"/tmp\""})
+    text = text_of(result)
+    example = json.loads(text[text.index("{"):text.rindex("}") + 1])
+    assert result["isError"] and example == {"command": ["bash", "-c", "ls -l \"/tmp\""]}
+
+
+PICTURES = """
+import base64
+pixel = base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')
+for n in range(6): open(f'/tmp/output/{n}.png', 'wb').write(pixel)
+"""
+
+
+def test_images_carry_their_names_and_left_out_ones_are_named(model):
+    result = model("sandbox_exec", {"command": ["python3", "-c", PICTURES]})
+    images = [block for block in result["content"] if block["type"] == "image"]
+    assert len(images) == 4
+    assert "[images below, in this order] 0.png, 1.png, 2.png, 3.png\n" in text_of(result)
+    assert "[images left out, too many or too large] 4.png, 5.png" in text_of(result)
+
+
+def test_files_are_named_with_their_place_on_the_users_disk(server):
+    made = by_stdio(server, "sandbox_exec", command=["sh", "-c", "echo 1 > /tmp/output/a.csv"])
+    folder = text_of(made).split("; on the user's disk in ")[1].splitlines()[0]
+    assert folder.startswith(str(server.state)), made
+    with open(f"{folder}/a.csv", encoding="ascii") as file:
+        assert file.read() == "1\n"
+
+
+def test_out_of_memory_names_the_limit_and_what_to_do():
+    with serve.Daemon({"SANDBOX_MEMORY_LIMIT": "64m", "SANDBOX_DISK_LIMIT": "16m"}) as small:
+        session = small.session()["id"]
+        reply = small.post("/v1/tools/sandbox_exec", {
+            "command": ["python3", "-c", "x = bytearray(400 << 20)"]}, session=session)
+        assert reply["oom_killed"] is True, reply
+        assert "the box has 64m" in reply["stderr"] and "Hold less at once" in reply["stderr"]
+
+
+@pytest.mark.parametrize("era", [Legacy, Modern])
+def test_run_code_does_what_its_description_says(server, era):
+    client = era(server)
+    tools = {each["name"]: each for each in client.request("tools/list")["result"]["tools"]}
+    client.call("run_code", {"code": "kept = 1"})
+    again = text_of(client.call("run_code", {"code": "print('kept' in dir())"}))
+    if era is Legacy:
+        assert "Variables and files are kept between calls" in tools["run_code"]["description"]
+        assert "True" in again, again
+    else:
+        assert "Without one: in a fresh sandbox" in tools["run_code"]["description"]
+        assert "False" in again, again
+
+
+def test_the_stateless_era_names_the_session(server):
+    first = Modern(server).call("sandbox_exec", {"command": ["sh", "-c", "echo 1 > /tmp/f"]})
+    session = text_of(first).split("session ")[1].split("]")[0]
+    again = Modern(server).call("sandbox_exec", {"command": ["cat", "/tmp/f"], "session": session})
+    assert "\n1\n" in text_of(again), again

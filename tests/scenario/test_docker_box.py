@@ -244,3 +244,14 @@ def test_an_image_without_python_says_so(clean_docker):
         assert "bare:1" in error["message"] and "ython" in error["message"], error
         assert daemon.exec(made, "echo", "still")["stdout"] == "still\n"
         daemon.end(made)
+
+
+def test_python_is_the_interpreter_that_runs_code(daemon):
+    """`python` and `python3` of a command are that of a cell; SANDBOX_TEMPLATE=auto is what the image has."""
+    who = "import sys; print(sys.version.split()[0], sys.prefix)"
+    made = daemon.session()["id"]
+    mine = daemon.post("/v1/tools/run_code", {"code": who}, session=made)["stdout"]
+    for name in ("python", "python3"):
+        reply = daemon.post("/v1/tools/sandbox_exec", {"command": [name, "-c", who]}, session=made)
+        assert (reply["exit_code"], reply["stdout"]) == (0, mine), reply
+    daemon.end(made)

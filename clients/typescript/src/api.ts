@@ -53,6 +53,7 @@ export type ErrorCode =
     | "session_ambiguous"
     | "session_ended"
     | "session_not_found"
+    | "setting_differs"
     | "shutting_down"
     | "template_in_use"
     | "template_not_built"
@@ -250,6 +251,8 @@ export interface Session {
     output_folder?: string | null;
     limits?: Record<string, unknown>;
     isolation?: Record<string, unknown> | null;
+    type?: string;
+    settings?: Record<string, string>;
 }
 
 export interface Template {
@@ -316,6 +319,14 @@ export interface CreateKeyBody {
     expires_s?: number;
 }
 
+export interface CreateSessionBodyLimits {
+    memory?: string | number;
+    cpus?: string | number;
+    pids?: string | number;
+    disk?: string | number;
+    timeout?: string | number;
+}
+
 export interface CreateSessionBodyDatasetsItem {
     name: string;
     content?: string;
@@ -326,6 +337,9 @@ export interface CreateSessionBodyDatasetsItem {
 export interface CreateSessionBody {
     name?: string;
     template?: string;
+    type?: string;
+    isolation?: "process" | "standard" | "strict";
+    limits?: CreateSessionBodyLimits;
     env?: Record<string, string>;
     idle_timeout_s?: number;
     max_age_s?: number;
@@ -492,6 +506,7 @@ export interface ReloadBodyTls {
 
 export interface ReloadBody {
     settings: Record<string, string>;
+    environment?: Record<string, string>;
     tls?: ReloadBodyTls;
 }
 
@@ -510,6 +525,14 @@ export interface RotateKeyBody {
     grace_s?: number;
 }
 
+export interface RunBodyLimits {
+    memory?: string | number;
+    cpus?: string | number;
+    pids?: string | number;
+    disk?: string | number;
+    timeout?: string | number;
+}
+
 export interface RunBody {
     code: string;
     language?: "python" | "javascript" | "bash";
@@ -517,6 +540,9 @@ export interface RunBody {
     env?: Record<string, string>;
     stdin?: string;
     template?: string;
+    type?: string;
+    isolation?: "process" | "standard" | "strict";
+    limits?: RunBodyLimits;
     name?: string;
     arguments?: string[];
     store?: boolean;

@@ -117,7 +117,7 @@ int execute_admit(struct door_call *call, struct error *err)
     bool has_key = http_header(call->http, "Authorization") || http_header(call->http, "X-API-Key");
 
     if (call->route->is_open) {
-        auth_enter(&call->front->auth, call->http, &call->caller.who);
+        auth_enter(call->http, &call->caller.who);
         return 0;
     }
     if (http_is_local(call->http) || has_key ||

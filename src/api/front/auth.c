@@ -149,16 +149,7 @@ void auth_speak(const struct caller *caller, const char *session)
     log_set_about(&about);
 }
 
-/*
- * A request that only reads state (a scrape, the local owner's queries) does not count as use of
- * the machine.
- */
-static bool shares_machine(const struct principal *who, const char *method)
-{
-    return who->is_local ? !str_equal(method, "GET") : who->scopes != SCOPE_BIT(SCOPE_METRICS);
-}
-
-void auth_enter(const struct auth *auth, struct http_request *http, const struct principal *who)
+void auth_enter(struct http_request *http, const struct principal *who)
 {
     struct caller caller = {.who = *who, .trace = *http_trace(http)};
     char session[LIMIT_NAME + 1];
@@ -167,8 +158,6 @@ void auth_enter(const struct auth *auth, struct http_request *http, const struct
     auth_path_session(http_path(http), session, sizeof(session));
     http_set_who(http, who->tenant, who->key);
     auth_speak(&caller, session);
-    if (shares_machine(who, http_method(http)))
-        tenant_seen(session_manager_tenants(auth->manager), who->tenant, clock_now_ns() / 1000);
 }
 
 void auth_leave(void)
@@ -223,7 +212,7 @@ int auth_admit(const struct auth *auth, struct http_request *http, enum scope sc
         return r;
     }
     *ret = who;
-    auth_enter(auth, http, ret);
+    auth_enter(http, ret);
     return 0;
 }
 
@@ -239,7 +228,7 @@ int auth_admit_as(const struct auth *auth, struct http_request *http, const stru
     if (r < 0 && err)
         *err = own;
     if (r == 0)
-        auth_enter(auth, http, who);
+        auth_enter(http, who);
     return r;
 }
 

@@ -54,11 +54,11 @@ int auth_admit_as(const struct auth *auth, struct http_request *http, const stru
 const char *auth_tenant(const struct principal *who);
 
 /*
- * The handling of an admitted request begins: lines of the log name its caller, and its tenant
- * counts as using the machine. Done by auth_admit(); for rows that need no key the door does it.
- * auth_leave() when the handler has returned (http_server_spec.handled).
+ * The handling of an admitted request begins: lines of the log name its caller. Done by
+ * auth_admit(); for rows that need no key the door does it. auth_leave() when the handler has
+ * returned (http_server_spec.handled).
  */
-void auth_enter(const struct auth *auth, struct http_request *http, const struct principal *who);
+void auth_enter(struct http_request *http, const struct principal *who);
 /* The same for a message that follows its request (of a WebSocket); session: "" for none. */
 void auth_speak(const struct caller *caller, const char *session);
 void auth_leave(void);

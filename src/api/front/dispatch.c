@@ -9,6 +9,7 @@
 #include "api/front/reply.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "config/settings.h"
 #include "model/text.h"
 #include "tool/schema.h"
 
@@ -228,7 +229,7 @@ static int admit_by_key(struct door_call *call, struct error *err)
                           err);
     if (http_is_local(call->http))
         call->caller.who = principal_local;
-    auth_enter(&call->front->auth, call->http, &call->caller.who);
+    auth_enter(call->http, &call->caller.who);
     return 0;
 }
 
@@ -244,6 +245,19 @@ static bool admit(struct door_call *call, const struct front_row *row)
     if (r < 0)
         fail(call, row, &err, NULL);
     return r == 0;
+}
+
+/* The settings that come with the request; false: it was answered. */
+static bool take_settings(struct door_call *call, const struct front_row *row)
+{
+    const char *text = http_header(call->http, SETTINGS_HEADER);
+    struct schema_problem problem = {.field = SETTINGS_HEADER};
+
+    if (!text ||
+        session_manager_settings_text(call->front->manager, &call->caller, text, &problem.err) == 0)
+        return true;
+    fail(call, row, &problem.err, &problem);
+    return false;
 }
 
 static struct door_call make_call(struct http_request *http, struct front *front)
@@ -268,7 +282,7 @@ void front_dispatch(struct http_request *http, void *ctx)
     const struct front_row *row = http_row(http);
     struct door_call call = make_call(http, ctx);
 
-    if (!admit(&call, row))
+    if (!admit(&call, row) || !take_settings(&call, row))
         return;
     if (row->door->ops->checks_itself) {
         row->route->handle(&call);

@@ -67,6 +67,9 @@ const struct front_error_row front_errors[] = {
     {ERROR_TOO_MANY_CONTEXTS, 429, "A session has at most 32 contexts."},
     {ERROR_TEMPLATE_NOT_FOUND, 404, "No template has this name: `nearest`."},
     {ERROR_TEMPLATE_NOT_BUILT, 409, "The template is not built: `bailey template build NAME`."},
+    {ERROR_SETTING_DIFFERS, 409,
+     "A setting of the caller differs from that of the session or of the daemon. `message` has the "
+     "key, both values and what to do."},
     {ERROR_RUN_DIFFERS, 409, "`POST /v1/run` with `like`: this daemon is configured differently."},
     {ERROR_TEMPLATE_IN_USE, 409, "A session uses the template."},
     {ERROR_INSTALL_FAILED, 409, "The installation failed; the message ends with pip's last lines."},

@@ -34,6 +34,7 @@ struct door_list {
 /* Facts for GET /v1/info that the session manager does not have; borrowed. */
 struct front_info {
     const char *socket, *state;
+    const char *file;             /* the bailey.yaml that the daemon has read; NULL: none */
     int launcher_pid, broker_pid; /* as the host sees them; 0: unknown */
     unsigned generation;
     /* POST /v1/reload: `body` is valid by its row; *ret is a new reference. NULL: reload is

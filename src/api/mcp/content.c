@@ -99,6 +99,108 @@ static int add_result_files(struct mcp_content *content, const struct result *re
     return r;
 }
 
+/* ---- the list of files in the text ---- */
+
+static int append_size(struct buf *text, const char *name, json_int_t bytes)
+{
+    uint64_t invalid = 0;
+    int failed = text_clean(text, name, strlen(name), false, &invalid);
+
+    if (bytes < 0)
+        return failed;
+    return failed | (bytes < 10 * (json_int_t)KIB
+                         ? buf_printf(text, " (%lld bytes)", (long long)bytes)
+                         : buf_printf(text, " (%lld KB)", (long long)(bytes / (json_int_t)KIB)));
+}
+
+/* The folder on the user's disk that the file was saved in; 0: a server does not say. */
+static size_t folder_length(const char *path, const char *name)
+{
+    size_t length = path ? strlen(path) : 0, tail = strlen(name);
+
+    return length > tail && path[0] == '/' && !str_starts(path, "/v1/") ? length - tail - 1 : 0;
+}
+
+struct listing {
+    struct buf saved, other; /* "a.csv (8 bytes), b.png (3 KB)" */
+    const char *path;        /* of the first saved file */
+    size_t folder;           /* how much of it is the folder */
+};
+
+static int list_one(struct listing *listing, const char *name, const char *path, json_int_t bytes,
+                    const char *why)
+{
+    struct buf *text = path ? &listing->saved : &listing->other;
+    int failed = text->length > 0 ? buf_append_text(text, ", ") : 0;
+
+    failed |= append_size(text, name, bytes);
+    if (path && !listing->path) {
+        listing->path = path;
+        listing->folder = folder_length(path, name);
+    }
+    return path ? failed : failed | buf_printf(text, ": %s", why ? why : "stays in the sandbox");
+}
+
+static int list_outputs(struct listing *listing, const struct tool_reply *reply)
+{
+    json_t *output;
+    size_t index;
+    int failed = 0;
+
+    json_array_foreach(reply->outputs, index, output)
+    {
+        json_t *bytes = json_object_get(output, "bytes");
+
+        if (mcp_text(output, "name"))
+            failed |= list_one(listing, mcp_text(output, "name"), mcp_text(output, "path"),
+                               json_is_integer(bytes) ? json_integer_value(bytes) : -1,
+                               mcp_text(output, "skipped"));
+    }
+    return failed;
+}
+
+static int list_result(struct listing *listing, const struct result *result)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < MIN(result->file_count, (size_t)FILES_MAX); i++) {
+        const struct output_file *file = &result->files[i];
+
+        failed |= list_one(listing, file->name, file->skipped ? NULL : file->path,
+                           (json_int_t)file->bytes, file->skipped);
+    }
+    return failed;
+}
+
+/* [files] a.csv (8 bytes), saved in /home/me/.local/state/bailey/output/session_s_1 */
+static int add_listing(struct mcp_content *content, const struct tool_reply *reply)
+{
+    struct listing listing = {.saved = BUF_INIT(TEXT_MAX), .other = BUF_INIT(TEXT_MAX)};
+    size_t shown = json_array_size(reply->outputs), named = json_array_size(reply->names);
+    int failed = 0;
+
+    if (reply->kind == TOOL_REPLY_COMMAND)
+        failed |= list_outputs(&listing, reply);
+    else if (reply->kind == TOOL_REPLY_RESULT && content->session)
+        failed |= list_result(&listing, &reply->result);
+    if (listing.saved.length > 0) {
+        failed |= mcp_end_line(&content->text);
+        failed |= buf_printf(&content->text, "[files] %s", buf_text(&listing.saved));
+        if (listing.folder > 0)
+            failed |= buf_printf(&content->text, "; on the user's disk in %.*s",
+                                 (int)listing.folder, listing.path);
+    }
+    if (listing.other.length > 0) {
+        failed |= mcp_end_line(&content->text);
+        failed |= buf_printf(&content->text, "[not saved] %s", buf_text(&listing.other));
+    }
+    if (named > shown && shown > 0)
+        failed |= buf_printf(&content->text, "\n[files] %zu more", named - shown);
+    buf_free(&listing.saved);
+    buf_free(&listing.other);
+    return failed < 0 ? -ENOMEM : 0;
+}
+
 static int add_files(struct mcp_content *content, const struct tool_reply *reply)
 {
     if (!content->session ||
@@ -111,19 +213,20 @@ static int add_files(struct mcp_content *content, const struct tool_reply *reply
                                              : add_result_files(content, &reply->result);
 }
 
-int mcp_content_new(const char *session, const struct tool_reply *reply, bool is_structured,
+int mcp_content_new(const struct mcp_view *view, const struct tool_reply *reply, bool is_structured,
                     struct mcp_content **ret)
 {
     CLEANUP(mcp_content_freep) struct mcp_content *content = calloc(1, sizeof(*content));
 
-    if (!content || (session && !(content->session = strdup(session))))
+    if (!content || (view->session && !(content->session = strdup(view->session))))
         return -ENOMEM;
     content->text = BUF_INIT(TEXT_MAX);
     content->is_error = mcp_reply_is_error(reply);
     content->cell = json_incref(reply->cell);
     if (is_structured && !(content->structured = tool_reply_json(reply)))
         return -ENOMEM;
-    if (mcp_reply_text(reply, session, &content->text) < 0 || add_files(content, reply) < 0)
+    if (mcp_reply_text(reply, view, &content->text) < 0 || add_files(content, reply) < 0 ||
+        add_listing(content, reply) < 0)
         return -ENOMEM;
     *ret = ptr_take(&content);
     return 0;
@@ -230,18 +333,49 @@ static void add_structured(struct mcp_content *content, json_t *result)
     json_object_set_new(result, "structuredContent", structured);
 }
 
+/* "[images] a.png, b.png": in the order of the blocks, or those that have none. */
+static int append_images(struct mcp_content *content, const char *label, bool is_shown,
+                         size_t displayed)
+{
+    int count = 0, failed = 0;
+
+    for (size_t i = 0; i < content->file_count; i++) {
+        const struct file *file = &content->files[i];
+        uint64_t invalid = 0;
+
+        if (!file->is_picture || (file->picture != NULL) != is_shown)
+            continue;
+        if (count == 0)
+            failed |= mcp_end_line(&content->text);
+        failed |= buf_printf(&content->text, "%s", count++ ? ", " : label);
+        failed |= text_clean(&content->text, file->name, strlen(file->name), false, &invalid);
+    }
+    if (displayed == 0)
+        return failed;
+    if (count == 0)
+        failed |= mcp_end_line(&content->text);
+    return failed | buf_printf(&content->text, "%s%zu that the code displayed",
+                               count ? ", " : label, displayed);
+}
+
 json_t *mcp_content_result(struct mcp_content *content, bool has_links)
 {
+    CLEANUP(json_decrefp) json_t *displayed = json_array();
     json_t *blocks = json_array(), *result;
+    size_t left;
 
+    left = mcp_values_pictures(content->cell, displayed, &content->picture_count,
+                               &content->picture_text);
+    append_images(content, "[images below, in this order] ", true, json_array_size(displayed));
+    append_images(content, "[images left out, too many or too large] ", false, left);
     for (size_t i = 0; i < content->file_count && !has_links; i++)
         append_link_text(content, &content->files[i]);
     append_block(blocks, text_block(buf_text(&content->text), content->text.length));
-    mcp_values_pictures(content->cell, blocks, &content->picture_count, &content->picture_text);
     for (size_t i = 0; i < content->file_count; i++) {
         append_block(blocks, content->files[i].picture);
         content->files[i].picture = NULL;
     }
+    json_array_extend(blocks, displayed);
     for (size_t i = 0; i < content->file_count && has_links; i++)
         append_block(blocks, link_block(content, &content->files[i]));
     result = json_pack("{s:o,s:b}", "content", blocks, "isError", content->is_error);

@@ -28,7 +28,7 @@ struct tool_row;
 struct mcp_server; /* shared by all connections: constant after creation */
 struct mcp_peer;   /* one connection */
 struct buf;
-struct mcp_work;   /* a request that waits for the host */
+struct mcp_work; /* a request that waits for the host */
 
 struct mcp_settings {
     const struct tool_row *tools; /* borrowed for the server's life */

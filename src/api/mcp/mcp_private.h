@@ -46,7 +46,8 @@ struct mcp_server {
     size_t tool_count;
     bool is_structured, is_http, has_fixtures;
     char *prompt;
-    json_t *tool_list; /* as tools/list shows it */
+    json_t *stateless_list; /* the same for clients of 2026-07-28 over HTTP; NULL: there are none */
+    json_t *tool_list;      /* as tools/list shows it */
 };
 
 struct mcp_peer {
@@ -96,6 +97,7 @@ struct mcp_work {
     /* WORK_CALL after its reply: pictures are fetched one by one */
     struct mcp_content *content;
     char session[MCP_SESSION_SIZE];
+    bool has_session; /* WORK_CALL: the call named a session itself */
 };
 
 /* peer.c */
@@ -120,8 +122,11 @@ struct mcp_work *mcp_work_new(const struct mcp_request *request, enum mcp_work_k
 void mcp_work_free(struct mcp_work *work); /* removes it from its peer's list */
 void mcp_work_cancel(struct mcp_peer *peer, json_t *id);
 
-/* tools.c: the list with `session` in every schema; NULL with err on bad schemas or no memory. */
-json_t *mcp_tools_build(const struct mcp_settings *settings, struct error *err);
+/*
+ * tools.c: the list with `session` in every schema; is_stateless: nobody keeps a conversation. NULL
+ * with err on bad schemas or no memory.
+ */
+json_t *mcp_tools_build(const struct mcp_settings *settings, bool is_stateless, struct error *err);
 void mcp_tools_list(struct mcp_request *request);
 void mcp_tools_call(struct mcp_request *request);
 void mcp_call_read(struct mcp_work *work, enum mcp_read_kind kind, const void *data, size_t length);
@@ -151,16 +156,24 @@ const char *mcp_mime(const char *name); /* by its extension; never NULL */
 
 /* values.c: the values of a cell, from execution_cell_json(); NULL: none */
 int mcp_values_text(json_t *cell, struct buf *text);
-void mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *length);
+/* Appends pictures as far as they fit; returns how many did not. */
+size_t mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *length);
 json_t *mcp_values_within(json_t *results); /* new reference: without pictures, and bounded */
 
 /* reply_text.c */
 int mcp_append_clean(struct buf *text, json_t *value); /* without NULs, which clients do not show */
 int mcp_end_line(struct buf *text);
 
+/* What a reply has to say about its session, and nothing else. */
+struct mcp_view {
+    const char *session; /* that the call was in; NULL: none */
+    bool names_session;  /* later calls need its id: nobody keeps it for the client */
+    bool is_own;         /* calls that name no session are in it: "3" is enough for s_1.3 */
+};
+
 /* content.c: a tool's reply as content blocks. */
 struct mcp_content;
-int mcp_content_new(const char *session, const struct tool_reply *reply, bool is_structured,
+int mcp_content_new(const struct mcp_view *view, const struct tool_reply *reply, bool is_structured,
                     struct mcp_content **ret);
 void mcp_content_freep(struct mcp_content **content);
 /* The path of the next picture to fetch, and its maximum size; NULL: none. */
@@ -172,7 +185,7 @@ json_t *mcp_content_result(struct mcp_content *content, bool has_links);
 json_t *mcp_content_refusal(const char *text);
 
 /* reply_text.c: the text of block 1. */
-int mcp_reply_text(const struct tool_reply *reply, const char *session, struct buf *text);
+int mcp_reply_text(const struct tool_reply *reply, const struct mcp_view *view, struct buf *text);
 bool mcp_reply_is_error(const struct tool_reply *reply);
 
 #endif

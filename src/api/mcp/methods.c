@@ -20,11 +20,12 @@ static const char instructions[] =
     "Write a script with sandbox_write_file (/tmp or /workspace), run it with sandbox_exec "
     "(command is an argv array, such as [\"python3\", \"/tmp/job.py\"]), read the error, correct "
     "it "
-    "with sandbox_edit_file, run it again. Files and installed data stay between calls of one "
+    "with sandbox_edit_file, run it again. Files stay between calls of one "
     "session; datasets are in /tmp/data, results belong into /tmp/output: new pictures there come "
-    "back as images, other files as links that resources/read opens.\n"
+    "back as images, and each reply says where the user finds the files.\n"
     "A command that fails is a normal result with its exit code and stderr. For work of more than "
-    "50 seconds call sandbox_exec with background true, then sandbox_wait.";
+    "50 seconds call sandbox_exec with background true, then sandbox_wait, which also reads on in "
+    "output that was cut.";
 
 /* For calls that need not belong to a conversation. */
 static const char http_instructions[] = "\nEvery result names its session: pass it as 'session' in "
@@ -43,14 +44,14 @@ bool mcp_is_legacy(const char *version)
 }
 
 /* New reference. */
-static json_t *instructions_for(const struct mcp_peer *peer)
+static json_t *instructions_for(const struct mcp_peer *peer, bool is_stateless)
 {
     CLEANUP(buf_free) struct buf about = BUF_INIT(ABOUT_MAX);
 
     if (peer->ops->about)
         peer->ops->about(peer->ctx, &about);
     return json_sprintf("%s%s%s", instructions, buf_text(&about),
-                        peer->server->is_http ? http_instructions : "");
+                        is_stateless ? http_instructions : "");
 }
 
 static json_t *capabilities(const struct mcp_request *request)
@@ -69,7 +70,7 @@ void mcp_discover(struct mcp_request *request)
     mcp_send_cached(request->peer, &request->origin,
                     json_pack("{s:[s],s:o,s:o}", "supportedVersions", MCP_MODERN, "capabilities",
                               capabilities(request), "instructions",
-                              instructions_for(request->peer)),
+                              instructions_for(request->peer, request->peer->server->is_http)),
                     STATIC_TTL_MS);
 }
 
@@ -89,7 +90,7 @@ void mcp_initialize(struct mcp_request *request)
                     json_pack("{s:s,s:o,s:{s:s,s:s,s:s},s:o}", "protocolVersion", version,
                               "capabilities", capabilities(request), "serverInfo", "name", "bailey",
                               "title", "Bailey sandbox", "version", BAILEY_VERSION, "instructions",
-                              instructions_for(request->peer)));
+                              instructions_for(request->peer, false)));
 }
 
 void mcp_ping(struct mcp_request *request)

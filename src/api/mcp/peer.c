@@ -284,11 +284,16 @@ int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret,
     server->has_fixtures = settings->has_fixtures;
     if (settings->prompt && !(server->prompt = strdup(settings->prompt)))
         return error_memory(err);
-    server->tool_list = mcp_tools_build(settings, err);
-    if (!server->tool_list)
+    server->tool_list = mcp_tools_build(settings, false, err);
+    if (server->tool_list && settings->is_http)
+        server->stateless_list = mcp_tools_build(settings, true, err);
+    if (!server->tool_list || (settings->is_http && !server->stateless_list))
         return err && err->num < 0 ? err->num : -ENOMEM;
-    if (server->has_fixtures)
+    if (server->has_fixtures) {
         mcp_fixtures_list("tools", server->tool_list);
+        if (server->stateless_list)
+            mcp_fixtures_list("tools", server->stateless_list);
+    }
     *ret = ptr_take(&server);
     return 0;
 }
@@ -298,6 +303,7 @@ void mcp_server_freep(struct mcp_server **server)
     if (!*server)
         return;
     json_decref((*server)->tool_list);
+    json_decref((*server)->stateless_list);
     free((*server)->prompt);
     free(*server);
     *server = NULL;

@@ -1,6 +1,6 @@
 /*
  * reply_text.c - a tool's reply as the text a model reads: one line of facts, stdout, stderr under
- * a marker, a hint. Pure.
+ * a marker, how to read on, a hint where it helps. Pure.
  */
 #include <string.h>
 
@@ -52,26 +52,27 @@ static bool is_result(const struct tool_reply *reply)
     return reply->kind == TOOL_REPLY_RESULT;
 }
 
-static const struct capture *stream_of(const struct tool_reply *reply, int stream)
+/* The execution as a later call may name it. */
+static const char *execution_of(const struct tool_reply *reply, const struct mcp_view *view)
 {
-    return stream == 1 ? &reply->result.out : &reply->result.err;
+    const char *id = is_result(reply) ? reply->result.execution_id : reply->execution_id;
+    const char *number = strrchr(id, '.');
+
+    return view->is_own && number ? number + 1 : id;
 }
 
-static const char *stream_name(int stream)
+/* Output that was cut, and nobody kept the rest. */
+static int append_cut(const struct tool_reply *reply, struct buf *text)
 {
-    return stream == 1 ? "stdout" : "stderr";
-}
+    const struct capture *const streams[] = {&reply->result.out, &reply->result.err};
+    int failed = 0;
 
-static int append_cut(const struct tool_reply *reply, int stream, struct buf *text)
-{
-    const struct capture *capture = stream_of(reply, stream);
-
-    if (!capture->is_truncated)
-        return 0;
-    if (!is_result(reply))
-        return buf_printf(text, ", %s was cut", stream_name(stream));
-    return buf_printf(text, ", %s was cut (%llu bytes in all)", stream_name(stream),
-                      (unsigned long long)capture->total_bytes);
+    for (int i = 0; i < 2 && !reply->session_id[0]; i++)
+        if (streams[i]->is_truncated)
+            failed |=
+                buf_printf(text, ", %s was cut (%llu bytes in all)", i == 0 ? "stdout" : "stderr",
+                           (unsigned long long)streams[i]->total_bytes);
+    return failed;
 }
 
 static int append_ending(const struct tool_reply *reply, struct buf *text)
@@ -89,43 +90,47 @@ static int append_ending(const struct tool_reply *reply, struct buf *text)
     return buf_printf(text, "exit code %d", result->exit_code);
 }
 
-/* [exit code 0, 12 ms, session s_1] */
-static int append_header(const struct tool_reply *reply, const char *session, struct buf *text)
+/* [exit code 0, 12 ms] */
+static int append_header(const struct tool_reply *reply, const struct mcp_view *view,
+                         struct buf *text)
 {
     int failed = buf_append_text(text, "[");
 
     failed |= append_ending(reply, text);
     if (reply->kind != TOOL_REPLY_RUNNING)
         failed |= buf_printf(text, ", %.0f ms", (double)reply->result.duration_ns / 1e6);
-    for (int stream = 1; stream <= 2 && reply->kind != TOOL_REPLY_TEXT; stream++)
-        failed |= append_cut(reply, stream, text);
+    if (reply->kind != TOOL_REPLY_TEXT)
+        failed |= append_cut(reply, text);
     if (reply->result.disk_full && (is_result(reply) || reply->kind == TOOL_REPLY_COMMAND))
         failed |= buf_append_text(text, ", the disk was full");
-    if (session)
-        failed |= buf_printf(text, ", session %s", session);
+    if (view->names_session && view->session)
+        failed |= buf_printf(text, ", session %s", view->session);
     if (reply->kind == TOOL_REPLY_RUNNING)
-        failed |= buf_printf(text, ", execution_id %s", reply->execution_id);
+        failed |= buf_printf(text, ", execution_id %s", execution_of(reply, view));
     return failed | buf_append_text(text, "]\n");
 }
 
-/* Where to read output that was cut: sandbox://s_1/.log/3/stdout */
-static int append_log(const struct tool_reply *reply, int stream, const char *session,
-                      struct buf *text)
+/* How to read on in output that was cut. */
+static int append_more(const struct tool_reply *reply, const struct mcp_view *view,
+                       struct buf *text)
 {
-    const char *execution = is_result(reply) ? reply->result.execution_id : reply->execution_id;
-    const char *number = strrchr(execution, '.');
-    int failed;
+    int failed = 0;
 
-    if (!stream_of(reply, stream)->is_truncated || !number || !session ||
-        !str_starts(execution, session))
-        return 0;
-    failed = mcp_end_line(text);
-    return failed | buf_printf(text, "[whole %s] " MCP_SCHEME "%s" MCP_LOG_FOLDER "%s/%s",
-                               stream_name(stream), session, number + 1, stream_name(stream));
+    for (int stream = 1; stream <= 2; stream++) {
+        CLEANUP(buf_free) struct buf line = BUF_INIT(KIB);
+
+        failed |= tool_reply_read_on(reply, stream, execution_of(reply, view), &line);
+        if (line.length > 0) {
+            failed |= mcp_end_line(text);
+            failed |= buf_printf(text, "[more] %s", buf_text(&line));
+        }
+    }
+    return failed;
 }
 
 /* The output: stdout, then stderr under a marker. */
-static int append_output(const struct tool_reply *reply, const char *session, struct buf *text)
+static int append_output(const struct tool_reply *reply, const struct mcp_view *view,
+                         struct buf *text)
 {
     CLEANUP(buf_free) struct buf printed = BUF_INIT(SIZE_MAX / 2); /* bounded when captured */
     int failed;
@@ -144,26 +149,20 @@ static int append_output(const struct tool_reply *reply, const char *session, st
         failed |= buf_append_text(text, "[stderr]\n");
         failed |= append_bytes(text, buf_text(&printed), printed.length);
     }
-    failed |= append_log(reply, 1, session, text);
-    return failed | append_log(reply, 2, session, text);
+    return failed | append_more(reply, view, text);
 }
 
-static int append_run(const struct tool_reply *reply, const char *session, struct buf *text)
+static int append_run(const struct tool_reply *reply, const struct mcp_view *view, struct buf *text)
 {
-    int failed = append_header(reply, session, text);
+    int failed = append_header(reply, view, text);
 
-    failed |= append_output(reply, session, text);
-    failed |= mcp_values_text(reply->cell, text);
-    if (reply->result.error.code) {
-        failed |= mcp_end_line(text);
-        failed |= buf_append_text(text, "Error: ");
-        failed |= append_words(text, reply->result.error.text);
-    }
-    return failed;
+    failed |= append_output(reply, view, text);
+    return failed | mcp_values_text(reply->cell, text);
 }
 
 /* A reply without output: its text, then its facts as name: value. */
-static int append_facts(const struct tool_reply *reply, const char *session, struct buf *text)
+static int append_facts(const struct tool_reply *reply, const struct mcp_view *view,
+                        struct buf *text)
 {
     int failed = 0;
 
@@ -173,10 +172,10 @@ static int append_facts(const struct tool_reply *reply, const char *session, str
         failed |= mcp_end_line(text);
     }
     if (reply->kind == TOOL_REPLY_FILE)
-        failed |= buf_printf(text, "file_path: %s\nbytes_written: %llu\n", reply->file_path,
-                             (unsigned long long)reply->bytes_written);
+        failed |= buf_printf(text, "%llu bytes written to %s\n",
+                             (unsigned long long)reply->bytes_written, reply->file_path);
     if (reply->kind == TOOL_REPLY_STARTED)
-        failed |= buf_printf(text, "execution_id: %s\n", reply->execution_id);
+        failed |= buf_printf(text, "execution_id: %s\n", execution_of(reply, view));
     if (reply->field[0]) {
         failed |= buf_append_text(text, "field: ");
         failed |= append_words(text, reply->field);
@@ -186,8 +185,8 @@ static int append_facts(const struct tool_reply *reply, const char *session, str
         failed |= buf_printf(text, "nearest: %s\n", reply->nearest);
     if (reply->retry_s)
         failed |= buf_printf(text, "retry_after_s: %u\n", reply->retry_s);
-    if (session)
-        failed |= buf_printf(text, "session: %s\n", session);
+    if (view->names_session && view->session)
+        failed |= buf_printf(text, "session: %s\n", view->session);
     return failed;
 }
 
@@ -213,15 +212,27 @@ bool mcp_reply_is_error(const struct tool_reply *reply)
             (reply->result.error.code || reply->result.timed_out));
 }
 
-int mcp_reply_text(const struct tool_reply *reply, const char *session, struct buf *text)
+/*
+ * A hint is for what the model may not know. The one after a command is not: the exit code, stderr
+ * and the list of files say the same.
+ */
+static const char *hint_of(const struct tool_reply *reply)
+{
+    bool is_plain = (reply->kind == TOOL_REPLY_COMMAND && !reply->result.error.code) ||
+                    reply->kind == TOOL_REPLY_FILE || reply->kind == TOOL_REPLY_TEXT;
+
+    return is_plain ? NULL : reply->hint;
+}
+
+int mcp_reply_text(const struct tool_reply *reply, const struct mcp_view *view, struct buf *text)
 {
     int failed =
-        reply->has_result ? append_run(reply, session, text) : append_facts(reply, session, text);
+        reply->has_result ? append_run(reply, view, text) : append_facts(reply, view, text);
 
     failed |= append_last(text, "note", reply->session_note);
     if (reply->kind != TOOL_REPLY_TEXT) /* TOOL_REPLY_TEXT contains it already */
         failed |= append_last(text, "note", json_string_value(reply->note));
-    failed |= append_last(text, "note", reply->state);
-    failed |= append_last(text, "hint", reply->hint);
+    failed |= append_last(text, "note", reply->is_state_news ? reply->state : NULL);
+    failed |= append_last(text, "hint", hint_of(reply));
     return failed < 0 ? -1 : 0;
 }

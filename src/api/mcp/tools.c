@@ -13,21 +13,27 @@
 #define TOOLS_TTL_MS (5 * 60 * 1000L) /* the list changes only with the program */
 #define NAMES_MAX 32
 
-static json_t *session_schema(const struct tool_row *tool, bool is_http)
+/* Whether nobody keeps a conversation, so that later calls have to name the session. */
+static bool is_stateless(const struct mcp_server *server, const struct mcp_origin *origin)
+{
+    return server->is_http && origin->is_modern;
+}
+
+static json_t *session_schema(const struct tool_row *tool, bool is_stateless)
 {
     const char *text =
         !tool->needs_session
             ? "id or name of a session; not needed, each call has a fresh sandbox of its own"
-        : is_http
+        : is_stateless
             ? "id or name of a session, as an earlier result names it, to go on with its files; "
-              "left out, it is this conversation's own where the client keeps one, else a new one"
+              "left out, a new one is made, unless the address of this server names one"
             : "id or name of a session; leave it out to go on in this conversation's own";
 
     return json_pack("{s:s,s:s}", "type", "string", "description", text);
 }
 
 /* The row's schema in this door's form. */
-static json_t *tool_schema(const struct tool_row *tool, bool is_http)
+static json_t *tool_schema(const struct tool_row *tool, bool is_stateless)
 {
     json_t *schema = json_loads(tool->schema, JSON_REJECT_DUPLICATES, NULL);
     json_t *properties = json_object_get(schema, "properties");
@@ -45,7 +51,10 @@ static json_t *tool_schema(const struct tool_row *tool, bool is_http)
                                          "longer work: background, then sandbox_wait",
                                          LIMIT_EXEC_TIMEOUT_S, tool->mcp_timeout_s));
     }
-    json_object_set_new(properties, "session", session_schema(tool, is_http));
+    json_object_set_new(properties, "session", session_schema(tool, is_stateless));
+    /* Accepted from those who know it; a model need not read about it six times. */
+    json_object_del(properties, "reasoning_trace");
+    json_object_del(schema, "additionalProperties");
     /* Some model APIs refuse this keyword, and clients do not need it. */
     json_object_foreach(properties, name, property)
     {
@@ -54,13 +63,15 @@ static json_t *tool_schema(const struct tool_row *tool, bool is_http)
     return schema;
 }
 
-static json_t *tool_shape(const struct tool_row *tool, bool is_http)
+static json_t *tool_shape(const struct tool_row *tool, bool is_stateless)
 {
+    const char *description =
+        tool->own_description && !is_stateless ? tool->own_description : tool->description;
     json_t *shape;
 
     shape = json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:b,s:b,s:b,s:b}}", "name", tool->name, "title",
-                      tool->title, "description", tool->description, "inputSchema",
-                      tool_schema(tool, is_http), "annotations", "title", tool->title,
+                      tool->title, "description", description, "inputSchema",
+                      tool_schema(tool, is_stateless), "annotations", "title", tool->title,
                       "readOnlyHint", tool->is_read_only, "destructiveHint", tool->is_destructive,
                       "idempotentHint", tool->is_idempotent, "openWorldHint", tool->is_open_world);
     if (shape && tool->is_core)
@@ -68,12 +79,12 @@ static json_t *tool_shape(const struct tool_row *tool, bool is_http)
     return shape;
 }
 
-json_t *mcp_tools_build(const struct mcp_settings *settings, struct error *err)
+json_t *mcp_tools_build(const struct mcp_settings *settings, bool is_stateless, struct error *err)
 {
     CLEANUP(json_decrefp) json_t *list = json_array();
 
     for (size_t i = 0; i < settings->tool_count; i++) {
-        json_t *shape = tool_shape(&settings->tools[i], settings->is_http);
+        json_t *shape = tool_shape(&settings->tools[i], is_stateless);
 
         if (!shape || json_array_append_new(list, shape) < 0) {
             error_set(err, -EINVAL, ERROR_ENGINE, "the tool '%s' cannot be shown",
@@ -86,12 +97,15 @@ json_t *mcp_tools_build(const struct mcp_settings *settings, struct error *err)
 
 void mcp_tools_list(struct mcp_request *request)
 {
+    const struct mcp_server *server = request->peer->server;
+    json_t *list =
+        is_stateless(server, &request->origin) ? server->stateless_list : server->tool_list;
+
     /* The list has one page, so no cursor is valid. */
     if (json_object_get(request->params, "cursor"))
         mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL, "unknown cursor");
     else
-        mcp_send_cached(request->peer, &request->origin,
-                        json_pack("{s:O}", "tools", request->peer->server->tool_list),
+        mcp_send_cached(request->peer, &request->origin, json_pack("{s:O}", "tools", list),
                         TOOLS_TTL_MS);
 }
 
@@ -127,6 +141,8 @@ static json_t *tool_arguments(const struct tool_row *tool, json_t *given)
     json_t *arguments = given ? json_copy(given) : json_object();
 
     json_object_del(arguments, "session");
+    if (json_is_null(json_object_get(arguments, "reasoning_trace")))
+        json_object_del(arguments, "reasoning_trace"); /* models send null for "none" */
     if (tool->mcp_timeout_s && !json_object_get(arguments, "timeout") &&
         !json_is_true(json_object_get(arguments, "background")))
         json_object_set_new(arguments, "timeout", json_integer(tool->mcp_timeout_s));
@@ -169,6 +185,7 @@ void mcp_tools_call(struct mcp_request *request)
     work = mcp_work_new(request, WORK_CALL);
     if (!work)
         return;
+    work->has_session = session != NULL;
     arguments = tool_arguments(tool, given);
     if (!arguments)
         error_memory(&err);
@@ -210,8 +227,14 @@ void mcp_work_called(struct mcp_work *work, const char *session, const struct to
 {
     bool is_structured = has_links(work) && work->peer->server->is_structured;
 
+    const struct mcp_view view = {
+        .session = session,
+        .names_session = is_stateless(work->peer->server, &work->origin),
+        .is_own = !is_stateless(work->peer->server, &work->origin) && !work->has_session,
+    };
+
     str_copy(work->session, sizeof(work->session), session ? session : "");
-    if (mcp_content_new(session, reply, is_structured, &work->content) < 0)
+    if (mcp_content_new(&view, reply, is_structured, &work->content) < 0)
         mcp_work_failed(work, &(struct error){.num = -ENOMEM, .text = "out of memory"});
     else
         finish_call(work);

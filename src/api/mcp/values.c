@@ -3,7 +3,7 @@
  * accept. Pure.
  *
  * HTML and similar types are not put into the text: a model gains nothing from them, and a client
- * might render them. The text only names their types.
+ * might render them. The text names such a type only where there is nothing else.
  */
 #include <string.h>
 
@@ -19,33 +19,18 @@ static bool is_picture(const char *mime)
     return str_equal(mime, "image/png") || str_equal(mime, "image/jpeg");
 }
 
-static bool is_readable(const char *mime)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(readable); i++) {
-        if (str_equal(readable[i], mime))
-            return true;
-    }
-    return false;
-}
-
 static bool is_exception(json_t *error)
 {
     return json_is_object(error) && json_object_get(error, "traceback");
 }
 
-/* [also image/png, text/html] */
-static int append_others(json_t *data, struct buf *text)
+/* A value without words: what it is instead. A picture is a block of its own. */
+static int append_kind(json_t *data, struct buf *text)
 {
-    const char *mime;
-    json_t *value;
-    int count = 0, failed = 0;
+    const char *mime = json_object_iter_key(json_object_iter(data));
 
-    json_object_foreach(data, mime, value)
-    {
-        if (!is_readable(mime))
-            failed |= buf_printf(text, "%s%.100s", count++ ? ", " : "[also ", mime);
-    }
-    return count ? failed | buf_append_text(text, "]\n") : failed;
+    return mime && !is_picture(mime) ? buf_printf(text, "(a value of type %.100s)\n", mime)
+                                     : buf_append_text(text, mime ? "(an image)\n" : "");
 }
 
 static int append_value(json_t *value, struct buf *text)
@@ -58,10 +43,8 @@ static int append_value(json_t *value, struct buf *text)
     failed |= mcp_end_line(text);
     failed |= buf_printf(text, "[%s]\n",
                          str_equal(mcp_text(value, "type"), "display") ? "display" : "result");
-    if (json_is_string(words))
-        failed |= mcp_append_clean(text, words);
-    failed |= mcp_end_line(text);
-    return failed | append_others(data, text);
+    failed |= json_is_string(words) ? mcp_append_clean(text, words) : append_kind(data, text);
+    return failed | mcp_end_line(text);
 }
 
 int mcp_values_text(json_t *cell, struct buf *text)
@@ -95,8 +78,9 @@ static bool is_base64(json_t *value)
                json_string_length(value);
 }
 
-void mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *length)
+size_t mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *length)
 {
+    size_t left = 0;
     json_t *value, *picture;
     const char *mime;
     size_t i;
@@ -107,15 +91,19 @@ void mcp_values_pictures(json_t *cell, json_t *blocks, size_t *count, size_t *le
         {
             size_t more = json_string_length(picture);
 
-            if (!is_picture(mime) || !is_base64(picture) || *count >= LIMIT_MCP_PICTURES ||
-                more > LIMIT_MCP_PICTURE_TEXT - *length)
+            if (!is_picture(mime) || !is_base64(picture))
                 continue;
+            if (*count >= LIMIT_MCP_PICTURES || more > LIMIT_MCP_PICTURE_TEXT - *length) {
+                left++;
+                continue;
+            }
             json_array_append_new(blocks, json_pack("{s:s, s:O, s:s}", "type", "image", "data",
                                                     picture, "mimeType", mime));
             (*count)++;
             *length += more;
         }
     }
+    return left;
 }
 
 /* The approximate length of a value: of strings, and of JSON as text. */

@@ -53,15 +53,16 @@ void info_get(struct door_call *call)
         most = (unsigned)MIN((uint64_t)most, config->quota.sessions);
 
     front_time(call->front->started_ms, started, sizeof(started));
-    front_reply(call->http, 200,
-                json_pack("{s:s, s:o*, s:i, s:i, s:i, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:s}",
-                          "version", BAILEY_VERSION, "libraries", tenant ? NULL : libraries(),
-                          "launcher_pid", tenant ? 0 : info->launcher_pid, "broker_pid",
-                          tenant ? 0 : info->broker_pid, "generation", (int)info->generation,
-                          "socket", tenant ? NULL : info->socket, "state",
-                          tenant ? NULL : info->state, "started_at", started, "sessions",
-                          (int)(tenant ? session_manager_session_count_of(manager, tenant)
-                                       : session_manager_session_count(manager)),
-                          "max_sessions", (int)most, "limits", limits_json(&config->limits),
-                          "languages", languages(call->front->manager), "runtime", config->type));
+    front_reply(
+        call->http, 200,
+        json_pack("{s:s, s:o*, s:i, s:i, s:i, s:s?, s:s?, s:s?, s:s, s:i, s:i, s:o, s:o, s:s}",
+                  "version", BAILEY_VERSION, "libraries", tenant ? NULL : libraries(),
+                  "launcher_pid", tenant ? 0 : info->launcher_pid, "broker_pid",
+                  tenant ? 0 : info->broker_pid, "generation", (int)info->generation, "socket",
+                  tenant ? NULL : info->socket, "state", tenant ? NULL : info->state, "config_file",
+                  tenant ? NULL : info->file, "started_at", started, "sessions",
+                  (int)(tenant ? session_manager_session_count_of(manager, tenant)
+                               : session_manager_session_count(manager)),
+                  "max_sessions", (int)most, "limits", limits_json(&config->limits), "languages",
+                  languages(call->front->manager), "runtime", config->type));
 }

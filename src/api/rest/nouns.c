@@ -40,7 +40,9 @@ const char rest_nouns[] = JSON(
         "provider": {"type": "string"},
         "env": {"type": "object"}, "datasets": {"type": "array"}, "running": {"type": "integer"},
         "executions": {"type": "integer"}, "output_folder": {"type": ["string", "null"]},
-        "limits": {"type": "object"}, "isolation": {"type": ["object", "null"]}},
+        "limits": {"type": "object"}, "isolation": {"type": ["object", "null"]},
+        "type": {"type": "string"},
+        "settings": {"type": "object", "additionalProperties": {"type": "string"}}},
         "required": ["id", "state"]},
     "Process": {"type": "object", "properties": {
         "execution_id": {"type": "string"},

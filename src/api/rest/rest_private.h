@@ -22,6 +22,8 @@ extern const char rest_nouns[];         /* nouns.c: members of components.schema
  * Checks of an environment (NULL: none) that the schema cannot express; false: it was answered
  * (sessions.c).
  */
+/* type, isolation and limits of the body, as settings of the caller; false: it was answered. */
+bool rest_take_settings(struct door_call *call);
 bool rest_check_env(struct http_request *http, json_t *env);
 
 /* ---- files (file_call.c, file_watch.c) ---- */

@@ -21,6 +21,18 @@
     JSON({"type":"array","minItems":1,"maxItems":5, \
           "items":{"type":"string","enum":["run","sessions","files","metrics","admin","operator"]}})
 
+/* Settings of a session or a run: sizes as text ("64m") or bytes. */
+#define S_AMOUNT JSON({"type":["string","integer"],"minimum":1})
+#define S_CORES  JSON({"type":["string","number"],"exclusiveMinimum":0})
+#define S_SPAN   JSON({"type":["string","number"],"exclusiveMinimum":0,"maximum":86400})
+#define S_LEVEL  JSON({"type":"string","enum":["process","standard","strict"]})
+#define B_LIMITS                       \
+    OBJECT(MEMBER("memory", S_AMOUNT)  \
+           ALSO("cpus", S_CORES)       \
+           ALSO("pids", S_AMOUNT)      \
+           ALSO("disk", S_AMOUNT)      \
+           ALSO("timeout", S_SPAN))
+
 /* Bodies of requests. */
 #define B_RUN                           \
     OBJECT(MEMBER("code", S_TEXT)       \
@@ -29,6 +41,9 @@
            ALSO("env", S_ENV)           \
            ALSO("stdin", S_TEXT)        \
            ALSO("template", S_NAME)     \
+           ALSO("type", S_NAME)         \
+           ALSO("isolation", S_LEVEL)   \
+           ALSO("limits", B_LIMITS)     \
            ALSO("name", S_NAME)         \
            ALSO("arguments", S_WORDS)   \
            ALSO("store", S_BOOLEAN)     \
@@ -43,6 +58,9 @@
 #define B_SESSION                            \
     OBJECT(MEMBER("name", S_NAME)            \
            ALSO("template", S_NAME)          \
+           ALSO("type", S_NAME)              \
+           ALSO("isolation", S_LEVEL)        \
+           ALSO("limits", B_LIMITS)          \
            ALSO("env", S_ENV)                \
            ALSO("idle_timeout_s", S_SECONDS) \
            ALSO("max_age_s", S_SECONDS)      \
@@ -76,6 +94,7 @@
 #define B_ROTATE OBJECT(MEMBER("grace_s", S_GRACE))
 #define B_RELOAD                                                                 \
     OBJECT(MEMBER("settings", S_ENV)                                             \
+           ALSO("environment", S_ENV)                                            \
            ALSO("tls", OBJECT(MEMBER("certificate", S_NAME) ALSO("key", S_NAME), \
                               "certificate", "key")),                            \
            "settings")

@@ -235,7 +235,7 @@ void run_start(struct door_call *call)
     read_spec(call->body, &spec);
     spec.caller = &call->caller;
     spec.tenant = call->caller.who.tenant;
-    if (!check(call, &spec))
+    if (!check(call, &spec) || !rest_take_settings(call))
         return;
     waiting = malloc(sizeof(*waiting));
     if (!waiting) {

@@ -217,6 +217,53 @@ bool rest_check_env(struct http_request *http, json_t *env)
     return false;
 }
 
+/* A number as the text of a setting. */
+static json_t *setting_text(json_t *value)
+{
+    char text[64];
+
+    if (json_is_string(value))
+        return json_incref(value);
+    if (json_is_integer(value))
+        str_format(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else
+        str_format(text, sizeof(text), "%.3f", json_number_value(value));
+    return json_string(text);
+}
+
+bool rest_take_settings(struct door_call *call)
+{
+    static const struct {
+        const char *name, *limit;
+        enum config_key key;
+    } members[] = {
+        {"type", NULL, KEY_SANDBOX_TYPE},   {"isolation", NULL, KEY_ISOLATION},
+        {"limits", "memory", KEY_MEMORY},   {"limits", "cpus", KEY_CPUS},
+        {"limits", "pids", KEY_PIDS},       {"limits", "disk", KEY_DISK},
+        {"limits", "timeout", KEY_TIMEOUT},
+    };
+    CLEANUP(json_decrefp) json_t *settings = json_object();
+    struct error err = {0};
+
+    for (size_t i = 0; settings && i < ARRAY_SIZE(members); i++) {
+        json_t *value = json_object_get(call->body, members[i].name);
+
+        if (members[i].limit)
+            value = json_object_get(value, members[i].limit);
+        if (value)
+            json_object_set_new(settings, config_key_name(members[i].key), setting_text(value));
+    }
+    if (!settings) {
+        front_fail_memory(call->http);
+        return false;
+    }
+    if (json_object_size(settings) == 0 ||
+        session_manager_settings(call->front->manager, &call->caller, settings, &err) == 0)
+        return true;
+    front_fail(call->front, call->http, &err, NULL);
+    return false;
+}
+
 static uint64_t millis(json_t *seconds)
 {
     return (uint64_t)(json_number_value(seconds) * 1000.0 + 0.5);
@@ -239,7 +286,8 @@ void sessions_create(struct door_call *call)
     struct session *session;
     struct error err = {0};
 
-    if (!rest_check_env(call->http, spec.env) || !check_datasets(call, datasets))
+    if (!rest_check_env(call->http, spec.env) || !check_datasets(call, datasets) ||
+        !rest_take_settings(call))
         return;
     creating = calloc(1, sizeof(*creating));
     if (!creating) {

@@ -13,7 +13,9 @@
 #include "cli/client/format.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/options.h"
 #include "cli/request.h"
+#include "config/settings.h"
 #include "model/text.h"
 #include "runtime/provider.h"
 
@@ -62,6 +64,7 @@ static const struct code_row {
     {ERROR_CANCELLED, -ECANCELED},
     {ERROR_TEMPLATE_NOT_FOUND, -ENOENT},
     {ERROR_TEMPLATE_NOT_BUILT, -ENOENT},
+    {ERROR_SETTING_DIFFERS, -EEXIST},
     {ERROR_RUN_DIFFERS, -EPERM},
     {ERROR_TEMPLATE_IN_USE, -EBUSY},
     {ERROR_INSTALL_FAILED, -EIO},
@@ -109,7 +112,41 @@ void client_close(struct client *client)
     http_client_close(client->http);
     config_free(&client->config);
     paths_free(&client->paths);
+    buf_free(&client->settings);
     *client = (struct client){0};
+}
+
+/* In a session --timeout is a member of the call, where 0 has a meaning of its own. */
+static bool is_setting(const struct invocation *invocation, const struct option_row *row)
+{
+    return row->is_config &&
+           !(row->key == KEY_TIMEOUT && str_equal(invocation->command->name, "exec"));
+}
+
+int client_bring_settings(struct client *client, const struct invocation *invocation,
+                          struct error *err)
+{
+    const struct parsed *parsed = &invocation->parsed;
+    int result = 0;
+
+    for (size_t i = 0; i < parsed->use_count && result == 0; i++) {
+        const struct option_use *use = &parsed->uses[i];
+        char flag[64];
+
+        str_format(flag, sizeof(flag), "--%s", use->row->name);
+        if (is_setting(invocation, use->row))
+            result = config_set(&client->config, use->row->key, use->value, flag, err);
+    }
+    if (result == 0)
+        result = config_check(&client->config, err);
+    if (result == 0) {
+        client->settings = BUF_INIT(SETTINGS_MAX + KIB);
+        result = settings_header(&client->config, &client->settings, err);
+    }
+    if (result == 0 && client->http &&
+        http_client_set_header(client->http, buf_text(&client->settings)) < 0)
+        result = error_memory(err);
+    return result;
 }
 
 bool client_is_alive(const struct client *client)

@@ -24,6 +24,7 @@ struct client {
     struct http_client *http;
     struct config config;
     struct paths paths;
+    struct buf settings; /* client_bring_settings(): the header's line; empty: none */
 };
 
 enum client_start {
@@ -34,6 +35,14 @@ enum client_start {
 int client_open(struct client *client, const char *config_file, char *const *env,
                 enum client_start start, struct error *err);
 void client_close(struct client *client); /* for CLEANUP(); may be called twice */
+
+/*
+ * From now on every call brings the caller's settings (config/settings.h): flags of the command
+ * line, environment and file. For commands that make or use a session.
+ */
+struct invocation;
+int client_bring_settings(struct client *client, const struct invocation *invocation,
+                          struct error *err);
 
 /*
  * One call. `body` (may be NULL) is taken over. The reply is a new reference. A call that changes

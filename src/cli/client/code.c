@@ -344,6 +344,7 @@ int code_run(const struct invocation *invocation)
         read_code(&job, &invocation->parsed, &err) < 0 || open_folder(&job, &err) < 0 ||
         client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) <
             0 ||
+        client_bring_settings(&job.client, invocation, &err) < 0 ||
         make_body(&job, &invocation->parsed, &body, &err) < 0)
         return client_fail(job.request.is_json, &err);
     follow_init(&job.follow, &job.client, &events, &job);

@@ -26,9 +26,8 @@
 #include "cli/signals.h"
 
 /* Options of a box: a session's box exists already. */
-static const char *const box_options[] = {"memory",     "cpus",   "pids",    "disk",
-                                          "max-output", "file",   "out",     "isolation",
-                                          "root",       "timing", "explain", NULL};
+static const char *const box_options[] = {"memory",    "cpus", "pids",   "disk",    "file", "out",
+                                          "isolation", "root", "timing", "explain", NULL};
 
 struct job {
     struct client client;
@@ -269,7 +268,9 @@ int exec_run(const struct invocation *invocation)
     if (options_take(&invocation->parsed, &job.request, &err) < 0 ||
         check_options(invocation, &job.request, &err) < 0 ||
         make_body(invocation, &job.request, &body, &err) < 0 ||
-        client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) < 0)
+        client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) <
+            0 ||
+        client_bring_settings(&job.client, invocation, &err) < 0)
         return client_fail(job.request.is_json, &err);
     if (job.request.is_detached)
         return detach(&job, ptr_take(&body));

@@ -112,6 +112,8 @@ int install_run(const struct invocation *invocation)
     if (r == 0)
         r = client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err);
     if (r == 0)
+        r = client_bring_settings(&job.client, invocation, &err);
+    if (r == 0)
         r = client_session_path(&path, job.request.session, "/packages", &err);
     if (r < 0)
         return client_fail(job.request.is_json, &err);

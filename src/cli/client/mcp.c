@@ -234,7 +234,8 @@ static void connect_now(struct front *front)
     if (r == 0 && (r = write_target(front, &target)) < 0)
         error_set(&err, r, ERROR_ENGINE, "out of memory");
     if (r == 0)
-        r = mcp_link_open(&front->link, front->client.paths.socket, buf_text(&target), &err);
+        r = mcp_link_open(&front->link, front->client.paths.socket, buf_text(&target),
+                          buf_text(&front->client.settings), &err);
     if (r == 0) {
         front->retry_ms = 0;
         for (struct line *line = front->lines; line && front->link.fd >= 0; line = line->next)
@@ -480,6 +481,8 @@ static int furnish(struct front *front, const struct client_request *request,
     if (r == 0)
         r = client_open(&client, front->config_file, invocation->env, CLIENT_STARTS, err);
     if (r == 0)
+        r = client_bring_settings(&client, invocation, err);
+    if (r == 0)
         r = client_call(&client, "POST", "/v1/sessions",
                         json_pack("{s:s, s:s*}", "name", name, "template", template), NULL, err);
     if (r < 0 && front->name && str_equal(err->code, ERROR_NAME_TAKEN)) {
@@ -510,6 +513,8 @@ static int begin(struct front *front, const struct invocation *invocation, struc
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "--session: a name has 1 to %d bytes",
                          LIMIT_NAME);
     r = client_open(&front->client, front->config_file, invocation->env, CLIENT_NO_CALL, err);
+    if (r == 0)
+        r = client_bring_settings(&front->client, invocation, err);
     if (r == 0)
         r = signals_open(&front->signal_fd, err);
     if (r == 0 && (request.template_name || strv_length(request.data) > 0))

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -200,6 +201,36 @@ static int connect_to(struct mcp_link *link, const char *path, struct error *err
     return 0;
 }
 
+/* The text of a refusal, if its whole body has come. New reference, or NULL. */
+static json_t *refusal_text(const struct mcp_link *link, const char *body)
+{
+    size_t length = link->in.length - (size_t)(body - link->in.data);
+    json_t *json = json_loadb(body, length, 0, NULL);
+    json_t *text = json_incref(json_object_get(json_object_get(json, "error"), "message"));
+
+    json_decref(json);
+    return text;
+}
+
+/* The daemon answered with a refusal; 0: its body has not come yet. */
+static int take_refusal(struct mcp_link *link, const char *body, bool is_over, struct error *err)
+{
+    json_t *text = refusal_text(link, body);
+    int r = -EPROTO;
+
+    if (json_is_string(text))
+        error_set(err, r, ERROR_BAD_INPUT, "%s", json_string_value(text));
+    else if (is_over || link->in.length > HEAD_MAX)
+        error_set(err, r, ERROR_ENGINE,
+                  "the daemon does not take 'bailey mcp' (%.*s): it may be of another version; "
+                  "restart it with 'bailey daemon stop'",
+                  (int)MIN(link->in.length, (size_t)12), link->in.data);
+    else
+        r = 0;
+    json_decref(text);
+    return r;
+}
+
 /* Reads up to the blank line after the reply's headers; what follows stays in `in`. */
 static int read_answer(struct mcp_link *link, struct error *err)
 {
@@ -213,21 +244,23 @@ static int read_answer(struct mcp_link *link, struct error *err)
             buf_consume(&link->in, (size_t)(end + 4 - link->in.data));
             return 0;
         }
-        if (end || link->in.length > HEAD_MAX)
-            return error_set(err, -EPROTO, ERROR_ENGINE,
-                             "the daemon does not take 'bailey mcp' (%.*s): it may be of another "
-                             "version; restart it with 'bailey daemon stop'",
-                             (int)MIN(link->in.length, (size_t)12), link->in.data);
+        if (end || link->in.length > HEAD_MAX) {
+            r = take_refusal(link, end ? end + 4 : link->in.data + link->in.length, !end, err);
+            if (r < 0)
+                return r;
+        }
         if (poll(&fd, 1, HANDSHAKE_MS) == 0)
             return error_set(err, -ETIMEDOUT, ERROR_ENGINE, "the daemon does not answer");
         r = mcp_link_receive(link);
+        if (r < 0 && end)
+            return take_refusal(link, end + 4, true, err);
         if (r < 0)
             return error_set(err, -ECONNRESET, ERROR_ENGINE, "the daemon's broker went away");
     }
 }
 
 int mcp_link_open(struct mcp_link *link, const char *socket_path, const char *target,
-                  struct error *err)
+                  const char *header, struct error *err)
 {
     int r;
 
@@ -238,8 +271,8 @@ int mcp_link_open(struct mcp_link *link, const char *socket_path, const char *ta
         r = buf_printf(&link->out,
                        "GET %s HTTP/1.1\r\nHost: bailey\r\nUpgrade: websocket\r\nConnection: "
                        "Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
-                       "YmFpbGV5IG1jcCBwaXBlIQ==\r\n\r\n",
-                       target);
+                       "YmFpbGV5IG1jcCBwaXBlIQ==\r\n%s%s\r\n",
+                       target, header, header[0] ? "\r\n" : "");
     if (r == 0)
         r = mcp_link_flush(link);
     if (r < 0 && err->num == 0)

@@ -22,8 +22,9 @@ struct mcp_link {
 };
 
 /* Errors: -ECONNREFUSED, -ENOENT, -ECONNRESET: no daemon; others are final. */
+/* `header`: one more line for the request; empty: none. */
 int mcp_link_open(struct mcp_link *link, const char *socket_path, const char *target,
-                  struct error *err);
+                  const char *header, struct error *err);
 void mcp_link_close(struct mcp_link *link); /* may be called twice */
 
 /*

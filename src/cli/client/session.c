@@ -90,7 +90,8 @@ static int action_new(struct action_job *job)
     struct error err = {0};
 
     if (datasets_open(job->request.data, &datasets, &err) < 0 ||
-        new_body(&job->request, &body, &err) < 0 || action_open(job, &err) < 0) {
+        new_body(&job->request, &body, &err) < 0 || action_open(job, &err) < 0 ||
+        client_bring_settings(&job->client, job->invocation, &err) < 0) {
         json_decref(body);
         return client_fail(job->request.is_json, &err);
     }
@@ -264,8 +265,9 @@ static int action_rm(struct action_job *job)
 /* ---- the table of actions ---- */
 
 static const struct action actions[] = {
-    {"new", 0, 0, "new [--name N] [--data NAME=FILE]...",
-     "name template data env idle max-age quiet", action_new},
+    {"new", 0, 0, "new [--name N] [--data NAME=FILE] [--memory SIZE]...",
+     "name template data env idle max-age quiet memory cpus pids disk timeout type isolation",
+     action_new},
     {"ls", 0, 0, "ls [-a]", "all quiet", action_ls},
     {"show", 1, 1, "show ID", "", action_show},
     {"extend", 2, 2, "extend ID TIME", "", action_extend},

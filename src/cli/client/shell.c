@@ -313,7 +313,8 @@ int shell_run(const struct invocation *invocation)
     if (client_request_load(invocation, &shell.request, &err) < 0 ||
         check(&shell.request, &err) < 0 ||
         client_open(&shell.client, shell.request.config_file, invocation->env, CLIENT_STARTS,
-                    &err) < 0)
+                    &err) < 0 ||
+        client_bring_settings(&shell.client, invocation, &err) < 0)
         return client_fail(false, &err);
     follow_init(&shell.follow, &shell.client, &events, &shell);
     input_init(&shell.input, &shell.client);

@@ -195,6 +195,7 @@ int tool_run(const struct invocation *invocation)
     }
     if (read_input(parsed, &job.input, &err) < 0 ||
         client_open(&job.client, config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
+        client_bring_settings(&job.client, invocation, &err) < 0 ||
         signals_open(&job.cancel_fd, &err) < 0)
         return fail(parsed->operands[0], &err);
     if (!session && !names_session(&job.input, parsed->operands[0])) {

@@ -30,7 +30,7 @@ static enum tool_reply_kind kind_of(json_t *json)
         return TOOL_REPLY_TEXT;
     if (json_is_true(json_object_get(json, "running")))
         return TOOL_REPLY_RUNNING;
-    if (json_object_get(json, "meta") || json_object_get(json, "stdout_bytes"))
+    if (json_object_get(json, "meta"))
         return TOOL_REPLY_RESULT;
     if (json_object_get(json, "error") && !has_exit)
         return TOOL_REPLY_FAILED;
@@ -115,7 +115,12 @@ static void answer_with(struct mcp_work *work, const char *session, const char *
     text_into(json, "session_note", reply.session_note, sizeof(reply.session_note));
     text_into(json, "execution_id", reply.execution_id, sizeof(reply.execution_id));
     text_into(json_object_get(json, "error"), "field", reply.field, sizeof(reply.field));
+    text_into(json, "session_id", reply.session_id, sizeof(reply.session_id));
     reply.state = json_string_value(json_object_get(json, "state"));
+    if (json_object_get(json, "news")) {
+        reply.state = json_string_value(json_object_get(json, "news"));
+        reply.is_state_news = true;
+    }
     reply.file_path = json_string_value(json_object_get(json, "file_path"));
     reply.bytes_written = (uint64_t)json_integer_value(json_object_get(json, "bytes_written"));
     reply.text = BUF_INIT(1000000);

@@ -22,8 +22,8 @@ static void output_is_readable(void **state)
                    "\"output_files\":[],\"total_output_files\":0,\"hint\":\"Fix it.\"}");
     result = at(heard(), "result");
     assert_string_equal(text_at(result, "content|0|text"),
-                        "[exit code 3, 12 ms, stdout was cut (99999 bytes in all), session s_1]\n"
-                        "out\n... (output truncated)\n[stderr]\nbad\n[hint] Fix it.");
+                        "[exit code 3, 12 ms, stdout was cut (99999 bytes in all)]\n"
+                        "out\n... (output truncated)\n[stderr]\nbad\n");
     assert_true(json_is_false(at(result, "isError")));
     assert_int_equal(json_array_size(at(result, "content")), 1);
     assert_null(at(result, "structuredContent"));
@@ -36,35 +36,37 @@ static void endings_are_named(void **state)
         bool is_error;
     } rows[] = {
         {"{\"exit_code\":-1,\"stdout\":\"part\",\"stderr\":\"\",\"timed_out\":true}",
-         "[timed out, 0 ms, session s_1]\npart", true},
+         "[timed out, 0 ms]\npart", true},
         {"{\"exit_code\":137,\"stdout\":\"\",\"stderr\":\"\",\"meta\":{\"signal\":9}}",
-         "[signal 9, exit code 137, 0 ms, session s_1]", false},
+         "[signal 9, exit code 137, 0 ms]", false},
         {"{\"exit_code\":137,\"stdout\":\"\",\"stderr\":\"\",\"meta\":{\"oom_killed\":true}}",
-         "[out of memory, killed, 0 ms, session s_1]", false},
+         "[out of memory, killed, 0 ms]\n[stderr]\nout of memory: the box has", false},
         {"{\"running\":true,\"stdout\":\"so far\",\"execution_id\":\"s_1.4\"}",
-         "[still running, session s_1, execution_id s_1.4]\nso far", false},
+         "[still running, execution_id 4]\nso far", false},
         {"{\"exit_code\":1,\"stdout\":\"\",\"stderr\":\"\",\"meta\":{\"error\":{\"code\":"
          "\"box_failed\",\"message\":\"mount proc: EPERM\"}}}",
          "mount proc: EPERM", true},
         {"{\"success\":false,\"error\":\"Invalid path\",\"hint\":\"Use /tmp.\"}",
-         "Error: Invalid path\nsession: s_1\n[hint] Use /tmp.", true},
+         "Error: Invalid path\n[hint] Use /tmp.", true},
         {"{\"success\":true,\"file_path\":\"/tmp/a\",\"bytes_written\":3,\"hint\":\"Run it.\"}",
-         "file_path: /tmp/a\nbytes_written: 3\nsession: s_1\n[hint] Run it.", false},
+         "3 bytes written to /tmp/a\n", false},
         {"{\"error\":{\"code\":\"bad_input\",\"message\":\"not a number\",\"field\":\"timeout\"}}",
          "Error: not a number\nfield: timeout\n", true},
-        {"{\"execution_id\":\"s_1.7\",\"hint\":\"Wait.\"}", "execution_id: s_1.7", false},
+        {"{\"execution_id\":\"s_1.7\",\"hint\":\"Wait.\"}", "execution_id: 7\n[hint] Wait.", false},
         {"{\"success\":false,\"output\":\"Error: NameError (exit code 1)\",\"exit_code\":1,"
          "\"timed_out\":false,\"execution_time\":0.02,\"hint\":\"Correct it.\"}",
-         "[exit code 1, 20 ms, session s_1]\nError: NameError (exit code 1)\n[hint]", false},
+         "[exit code 1, 20 ms]\nError: NameError (exit code 1)", false},
         {"{\"success\":false,\"exit_code\":1,\"stdout\":\"\",\"stderr\":\"\",\"error\":\"no "
          "program "
          "x\",\"code\":\"command_not_found\"}",
-         "Error: no program x", true},
-        {"{\"exit_code\":0,\"stdout\":\"\",\"session_note\":\"a new one\",\"state\":\"fresh\"}",
-         "[note] a new one\n[note] fresh", false},
-        {"{\"exit_code\":0,\"stdout\":\"cut\",\"stdout_truncated\":true,\"execution_id\":\"s_1."
-         "7\"}",
-         "cut\n... (output truncated)\n[whole stdout] sandbox://s_1/.log/7/stdout", false},
+         "[stderr]\nno program x\n", true},
+        {"{\"exit_code\":0,\"stdout\":\"\",\"session_note\":\"a new one\",\"state\":\"kept\"}",
+         "[note] a new one", false},
+        {"{\"exit_code\":0,\"stdout\":\"cut\",\"stdout_truncated\":true,"
+         "\"stdout_bytes\":99,\"execution_id\":\"s_1.7\",\"session_id\":\"s_1\"}",
+         "cut\n... (output truncated)\n[more] stdout has 99 bytes: sandbox_wait "
+         "{\"execution_id\": \"7\", \"offset\": 3} shows more",
+         false},
         {"plain words", "plain words", false},
         {"\"a string\"", "a string", false},
         {"{\"exit_code\":0,\"stdout\":\"a\\u0000b\",\"stderr\":\"\"}", "ab", false},

@@ -12,6 +12,7 @@
 #define SECCOMP ISOLATION_LAYER_BIT(ISOLATION_LAYER_SECCOMP)
 #define LANDLOCK ISOLATION_LAYER_BIT(ISOLATION_LAYER_LANDLOCK)
 #define PROC ISOLATION_LAYER_BIT(ISOLATION_LAYER_PROC)
+#define OVERLAY ISOLATION_LAYER_BIT(ISOLATION_LAYER_OVERLAY)
 
 static void the_table_is_whole(void **state)
 {
@@ -20,7 +21,8 @@ static void the_table_is_whole(void **state)
         assert_true(strlen(isolation_layer_table[i].name) > 0);
         assert_true(strlen(isolation_layer_table[i].what) > 0);
         assert_true(strlen(isolation_layer_table[i].remedy) > 0);
-        assert_int_equal(isolation_layer_table[i].strict, i != ISOLATION_LAYER_PROC);
+        assert_int_equal(isolation_layer_table[i].strict,
+                         i != ISOLATION_LAYER_PROC && i != ISOLATION_LAYER_OVERLAY);
         for (int j = 0; j < i; j++)
             assert_false(str_equal(isolation_layer_table[i].name, isolation_layer_table[j].name));
     }
@@ -86,7 +88,7 @@ static void lacking_is_what_would_help(void **state)
         isolation_lacking((SECCOMP | WALLS) & ~ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS),
                           ISOLATION_STANDARD),
         ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS) | LANDLOCK);
-    assert_int_equal(isolation_lacking(0, ISOLATION_STRICT), ISOLATION_LAYER_ALL & ~PROC);
+    assert_int_equal(isolation_lacking(0, ISOLATION_STRICT), ISOLATION_LAYER_ALL & ~PROC & ~OVERLAY);
 }
 
 /* For every mask: nothing is lacking exactly when the level is reached, and all of it reaches it.
@@ -118,7 +120,7 @@ static void lists_names_in_order(void **state)
     assert_string_equal(text, "");
     isolation_layer_list(ISOLATION_LAYER_ALL, text, sizeof(text));
     assert_string_equal(text, "userns, mountns, pidns, netns, ipcns, utsns, cgroupns, seccomp, "
-                              "landlock, cgroup, no_new_privs, caps, uid_split, proc");
+                              "landlock, cgroup, no_new_privs, caps, uid_split, proc, overlay");
     isolation_layer_list(ISOLATION_LAYER_ALL, small, sizeof(small));
     assert_string_equal(small, "userns, mou");
     small[0] = 'x';

@@ -187,7 +187,7 @@ static void test_the_record(void **state)
     scratch_make(&scratch);
     paths_in(&scratch, "state", "run/sock", &paths);
     assert_int_equal(paths_read_record(&paths, &record, &err), -ENOENT);
-    assert_int_equal(paths_write_record(&paths, true, &err), 0);
+    assert_int_equal(paths_write_record(&paths, getpid(), true, &err), 0);
     assert_int_equal(paths_read_record(&paths, &record, &err), 0);
     assert_int_equal(record.pid, getpid());
     assert_true(record.pid_namespace == owner_pid_namespace() && record.pid_namespace != 0);

@@ -56,6 +56,7 @@ static void every_key_has_a_row(void **state)
         assert_non_null(row->yaml);
         assert_non_null(config_allowed((enum config_key)i, allowed));
         assert_non_null(row->help);
+        assert_true(row->place > PLACE_NONE && row->place < _PLACE_MAX);
         for (int j = 0; j < i; j++) {
             assert_string_not_equal(row->yaml, config_table[j].yaml);
             if (row->env && config_table[j].env)

@@ -95,7 +95,7 @@ static void test_the_contract(void **state)
         "\"isolation\":{\"level\":\"strict\",\"layers\":[\"userns\",\"mountns\",\"pidns\","
         "\"netns\","
         "\"ipcns\",\"utsns\",\"cgroupns\",\"seccomp\",\"landlock\",\"cgroup\",\"no_new_privs\","
-        "\"caps\",\"uid_split\",\"proc\"],\"missing\":[]}}}");
+        "\"caps\",\"uid_split\",\"proc\",\"overlay\"],\"missing\":[]}}}");
     assert_comes_back(&result);
     result_free(&result);
 }
@@ -183,6 +183,8 @@ static void test_every_member(void **state)
         &result,
         "{\"stdout\":\"a\\u0000\xef\xbf\xbd\","
         "\"stderr\":\"12\\n... (output truncated)\\n45\\ntimed out after 0.5 s\\n"
+        "out of memory: the box has 256m for everything, its files in /tmp and /workspace "
+        "included. Hold less at once: read in pieces, fewer columns, smaller types\\n"
         "mount proc: EPERM (Operation not permitted)\\n\","
         "\"exit_code\":-1,\"duration\":0.500123456,"
         "\"meta\":{\"runtime\":\"docker\",\"execution_id\":\"exec_2\",\"session_id\":\"s_3\","

@@ -160,10 +160,11 @@ static void test_out_of_memory(void **state)
 static void test_blocked_imports(void **state)
 {
     struct engine_fixture *fixture = *state;
-    struct session *session = fixture_session(fixture, NULL);
+    struct session *session;
     struct execution *cell;
 
-    fixture->config.block_imports = true;
+    assert_int_equal(config_set(&fixture->config, KEY_BLOCK_IMPORTS, "true", "-", NULL), 0);
+    session = fixture_session(fixture, NULL);
     cell = cell_ran(fixture, session, "import subprocess");
     assert_string_equal(execution_error(cell)->code, ERROR_BLOCKED_IMPORT);
     assert_non_null(strstr(execution_error(cell)->text, "subprocess"));

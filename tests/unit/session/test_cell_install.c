@@ -18,10 +18,12 @@
 /* A cell that nobody sends anywhere. */
 static struct execution *cell_of(struct engine_fixture *fixture, const char *language)
 {
-    struct session *session = fixture_session(fixture, NULL);
-    struct execution *execution = execution_new(session, 1);
+    struct execution *execution;
+    struct session *session;
 
-    fixture->config.auto_install = true;
+    assert_int_equal(config_set(&fixture->config, KEY_AUTO_INSTALL, "true", "-", NULL), 0);
+    session = fixture_session(fixture, NULL);
+    execution = execution_new(session, 1);
     execution->state = EXECUTION_RUNNING;
     execution->argv = strdup("[]");
     execution->flags = EXECUTION_CELL;

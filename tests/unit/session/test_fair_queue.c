@@ -270,8 +270,8 @@ static void test_provider_gone(void **state)
 static void share(struct engine_fixture *fixture, uint64_t gap_us)
 {
     tenants_set_pace(fixture->manager.tenants, gap_us, 1);
-    tenant_seen(fixture->manager.tenants, "flood", clock_now_ns() / 1000);
-    tenant_seen(fixture->manager.tenants, "one", clock_now_ns() / 1000);
+    tenant_works(fixture->manager.tenants, "flood");
+    tenant_works(fixture->manager.tenants, "one");
 }
 
 static void test_pace(void **state)
@@ -315,7 +315,7 @@ static void test_alone_without_pace(void **state)
     struct engine_fixture *fixture = *state;
 
     tenants_set_pace(fixture->manager.tenants, 3600000000, 1);
-    tenant_seen(fixture->manager.tenants, "flood", clock_now_ns() / 1000);
+    tenant_works(fixture->manager.tenants, "flood");
     for (int i = 0; i < 4; i++)
         assert_int_equal(ask(fixture, "flood", "f", NULL), 0);
     assert_int_equal(fixture->count, 4);

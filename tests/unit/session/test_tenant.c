@@ -210,22 +210,21 @@ static void test_crowd(void **state)
 }
 
 #define GAP 1000
-#define RECENT ((uint64_t)TENANT_RECENT_MS * 1000)
 
 static void test_pace(void **state)
 {
     struct config config = {0};
     struct tenants *tenants = make(&config);
-    uint64_t now = 5 * RECENT;
+    uint64_t now = 5000000;
 
     (void)state;
     tenants_set_pace(tenants, GAP, 2);
-    tenant_seen(tenants, "a", now);
+    tenant_works(tenants, "a");
     for (int i = 0; i < 100; i++) { /* alone */
         assert_int_equal(tenant_box_wait_us(tenants, "a", now), 0);
         tenant_box_begun(tenants, "a", now);
     }
-    tenant_seen(tenants, "b", now);
+    tenant_works(tenants, "b");
     assert_int_equal(tenant_box_wait_us(tenants, "a", now), GAP); /* not what it had alone */
     assert_int_equal(tenant_box_wait_us(tenants, "a", now + GAP), 0);
     tenant_box_begun(tenants, "a", now + GAP);
@@ -239,20 +238,28 @@ static void test_pace(void **state)
     tenants_free(tenants);
 }
 
-static void test_alone_again(void **state)
+/* Issue 15 F: one call of another tenant slowed everybody for 30 s after it had ended. */
+static void test_alone_when_the_other_has_ended(void **state)
 {
     struct config config = {0};
     struct tenants *tenants = make(&config);
-    uint64_t now = 5 * RECENT;
+    uint64_t now = 5000000;
 
     (void)state;
-    tenants_set_pace(tenants, 2 * RECENT, 1);
-    tenant_seen(tenants, "b", now);
-    tenant_seen(tenants, "a", now);
-    tenant_seen(tenants, "a", now + RECENT - 1); /* however often it asks itself */
+    tenants_set_pace(tenants, 3600000000, 1);
+    tenant_works(tenants, "a");
+    tenant_works(tenants, "a"); /* however much it does itself */
+    tenant_works(tenants, "b");
+    tenant_works(tenants, "b");
     tenant_box_begun(tenants, "a", now);
-    assert_true(tenant_box_wait_us(tenants, "a", now + RECENT - 1) > 0);
-    assert_int_equal(tenant_box_wait_us(tenants, "a", now + RECENT), 0);
+    assert_true(tenant_box_wait_us(tenants, "a", now) > 0);
+    tenant_rests(tenants, "b");
+    assert_true(tenant_box_wait_us(tenants, "a", now) > 0);
+    tenant_rests(tenants, "b");
+    assert_int_equal(tenant_box_wait_us(tenants, "a", now), 0);
+    tenant_rests(tenants, "b"); /* it had nothing: nothing is counted below zero */
+    tenant_works(tenants, "b");
+    assert_true(tenant_box_wait_us(tenants, "a", now) > 0);
     tenants_free(tenants);
 }
 
@@ -270,7 +277,7 @@ int main(void)
         cmocka_unit_test(test_configured_anew),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_pace),
-        cmocka_unit_test(test_alone_again),
+        cmocka_unit_test(test_alone_when_the_other_has_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

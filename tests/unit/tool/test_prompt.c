@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "tool/prompt.h"
+#include "tool/tool.h"
 
 static void expect(const struct buf *text, const char *part)
 {
@@ -27,7 +28,7 @@ static void test_limits_are_those_in_force(void **state)
     };
 
     (void)state;
-    assert_int_equal(prompt_write(&config, &text), 0);
+    assert_int_equal(prompt_write(&(struct prompt_spec){.config = &config}, &text), 0);
     expect(&text, "Memory: 3g. Disk: 77m. Processes and threads: 123. CPU cores: 1.5.");
     expect(&text, "20k of stdout");
     expect(&text, "7 minutes, or after 5 hours");
@@ -46,16 +47,39 @@ static void test_teaches_the_tools(void **state)
         "KMeans",
         "savefig",
         "not unique",
-        "no outputs in",
+        "No files came back",
     };
     CLEANUP(buf_free) struct buf text = BUF_INIT(PROMPT_MAX);
     struct config config = {0};
 
     (void)state;
-    assert_int_equal(prompt_write(&config, &text), 0);
+    assert_int_equal(
+        prompt_write(&(struct prompt_spec){.config = &config, .has_data = true}, &text), 0);
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
         expect(&text, parts[i]);
     assert_null(strstr(buf_text(&text), "CPU cores"));
+}
+
+/* Only tools that exist are named, and only packages that the template has are used. */
+static void test_follows_the_template_and_the_tools(void **state)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(PROMPT_MAX);
+    CLEANUP(buf_free) struct buf mcp = BUF_INIT(PROMPT_MAX);
+    struct config config = {0};
+
+    (void)state;
+    assert_int_equal(prompt_write(&(struct prompt_spec){.config = &config}, &text), 0);
+    assert_null(strstr(buf_text(&text), "import polars"));
+    assert_null(strstr(buf_text(&text), "sklearn"));
+    assert_null(strstr(buf_text(&text), "complete"));
+    expect(&text, "import csv");
+    for (size_t i = 0; i < tool_count; i++)
+        expect(&text, tool_table[i].name);
+    expect(&text, "session_id");
+    assert_int_equal(prompt_write(&(struct prompt_spec){.config = &config, .is_mcp = true}, &mcp),
+                     0);
+    assert_null(strstr(buf_text(&mcp), "session_id"));
+    assert_null(strstr(buf_text(&mcp), "\"hint\""));
 }
 
 static void test_a_ceiling_is_an_error(void **state)
@@ -64,7 +88,7 @@ static void test_a_ceiling_is_an_error(void **state)
     struct config config = {0};
 
     (void)state;
-    assert_true(prompt_write(&config, &text) < 0);
+    assert_true(prompt_write(&(struct prompt_spec){.config = &config}, &text) < 0);
 }
 
 int main(void)
@@ -72,6 +96,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits_are_those_in_force),
         cmocka_unit_test(test_teaches_the_tools),
+        cmocka_unit_test(test_follows_the_template_and_the_tools),
         cmocka_unit_test(test_a_ceiling_is_an_error),
     };
 

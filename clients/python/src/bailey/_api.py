@@ -58,6 +58,7 @@ ErrorCode = Literal[
     "session_ambiguous",
     "session_ended",
     "session_not_found",
+    "setting_differs",
     "shutting_down",
     "template_in_use",
     "template_not_built",
@@ -283,6 +284,8 @@ class Session(_Session, total=False):
     output_folder: Optional[str]
     limits: Dict[str, Any]
     isolation: Optional[Dict[str, Any]]
+    type: str
+    settings: Dict[str, str]
 
 
 class _Template(TypedDict):
@@ -355,6 +358,14 @@ class CreateKeyBody(TypedDict, total=False):
     expires_s: float
 
 
+class CreateSessionBodyLimits(TypedDict, total=False):
+    memory: Union[str, int]
+    cpus: Union[str, float]
+    pids: Union[str, int]
+    disk: Union[str, int]
+    timeout: Union[str, float]
+
+
 class _CreateSessionBodyDatasetsItem(TypedDict):
     name: str
 
@@ -368,6 +379,9 @@ class CreateSessionBodyDatasetsItem(_CreateSessionBodyDatasetsItem, total=False)
 class CreateSessionBody(TypedDict, total=False):
     name: str
     template: str
+    type: str
+    isolation: Literal["process", "standard", "strict"]
+    limits: "CreateSessionBodyLimits"
     env: Dict[str, str]
     idle_timeout_s: float
     max_age_s: float
@@ -550,6 +564,7 @@ class _ReloadBody(TypedDict):
 
 
 class ReloadBody(_ReloadBody, total=False):
+    environment: Dict[str, str]
     tls: "ReloadBodyTls"
 
 
@@ -568,6 +583,14 @@ class RotateKeyBody(TypedDict, total=False):
     grace_s: float
 
 
+class RunBodyLimits(TypedDict, total=False):
+    memory: Union[str, int]
+    cpus: Union[str, float]
+    pids: Union[str, int]
+    disk: Union[str, int]
+    timeout: Union[str, float]
+
+
 class _RunBody(TypedDict):
     code: str
 
@@ -578,6 +601,9 @@ class RunBody(_RunBody, total=False):
     env: Dict[str, str]
     stdin: str
     template: str
+    type: str
+    isolation: Literal["process", "standard", "strict"]
+    limits: "RunBodyLimits"
     name: str
     arguments: List[str]
     store: bool

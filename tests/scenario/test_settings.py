@@ -1,0 +1,354 @@
+"""Settings belong to the caller: beside a running daemon with other values each of them is honoured
+or refused by name, never dropped. Over the command line, REST and MCP (stdio and HTTP)."""
+import json
+import os
+import signal
+
+import pytest
+import serve
+import support
+import tcp
+
+
+@pytest.fixture(scope="module")
+def running():
+    with serve.Daemon({"SANDBOX_STORE_CODE": "always"}) as one:
+        yield one
+
+
+@pytest.fixture
+def daemon(running):
+    """Its sessions end with each test."""
+    yield running
+    for session in running.get("/v1/sessions")["sessions"]:
+        running.end(session["id"])
+
+
+def header(**settings):
+    return {"Bailey-Settings": json.dumps(settings)}
+
+
+def new(daemon, *args, **env):
+    done = daemon.bailey("session", "new", "-q", *args, env=env)
+    assert done.status == 0, done
+    return done.stdout.strip()
+
+
+def shown(daemon, session):
+    return daemon.get(f"/v1/sessions/{session}")
+
+
+def refused(done, key, *values):
+    assert done.status == 125, done
+    for part in (key, *values):
+        assert part in done.stderr, (part, done)
+
+
+# ---- each key that belongs to a session: set by the environment, and seen in the session
+
+OF_SESSIONS = {
+    "SANDBOX_TYPE": ("local", None),
+    "SANDBOX_FALLBACK": ("local", "none"),
+    "SANDBOX_ISOLATION": ("standard", "strict"),
+    "SANDBOX_MEMORY_LIMIT": ("96m", "97m"),
+    "SANDBOX_CPU_LIMIT": ("0.5", "0.25"),
+    "SANDBOX_PIDS_LIMIT": ("70", "71"),
+    "SANDBOX_DISK_LIMIT": ("20m", "21m"),
+    "SANDBOX_SESSION_IDLE": ("7m", "8m"),
+    "SANDBOX_SESSION_MAX_AGE": ("2h", "3h"),
+    "SANDBOX_TEMPLATE": ("python", "data"),
+}
+OF_CALLS = {"SANDBOX_TIMEOUT_SEC", "SANDBOX_MAX_OUTPUT_KB", "SANDBOX_BLOCK_DANGEROUS_IMPORTS",
+            "SANDBOX_BLOCKED_IMPORTS", "SANDBOX_STORE_CODE", "SANDBOX_AUTO_INSTALL"}
+
+
+def places():
+    values = json.loads(support.bailey("config", "--json").stdout)["values"]
+    return {key: value["place"] for key, value in values.items()}
+
+
+def test_every_key_belongs_somewhere():
+    found = places()
+    assert {key for key, place in found.items() if place == "call"} == OF_CALLS
+    sessions = {key for key, place in found.items() if place == "session"}
+    assert sessions - set(OF_SESSIONS) == {"DOCKER_CPU_LIMIT", "DOCKER_MEMORY_LIMIT"}
+    assert set(found.values()) == {"call", "session", "daemon", "program"}
+
+
+@pytest.mark.parametrize("key", OF_SESSIONS)
+def test_a_session_has_the_value_of_who_made_it(daemon, key):
+    value, other = OF_SESSIONS[key]
+    session = new(daemon, **{key: value})
+    assert shown(daemon, session)["settings"][key] == value
+    # whoever sets the same may use it
+    done = daemon.bailey("exec", "-s", session, "--", "true", env={key: value})
+    assert done.status == 0, done
+    for command in (("exec", "-s", session, "--", "true"), ("code", "-s", session, "-c", "1"),
+                    ("tool", "sandbox_write_file", '{"file_path": "/tmp/a", "content": ""}', "-s", session)):
+        if other is None:
+            continue
+        done = daemon.bailey(*command, env={key: other})
+        if command[0] == "tool":
+            reply = json.loads(done.stdout)
+            said = json.dumps(reply)
+            assert reply["success"] is False and all(word in said for word in (key, value, other)), reply
+        else:
+            refused(done, key, value, other, "make another session")
+    # the command that looks at it, and the one that removes it, ask for nothing
+    assert daemon.bailey("session", "show", session, env={key: other or value}).status == 0
+    assert daemon.bailey("session", "rm", session, env={key: other or value}).status == 0
+
+
+def test_limits_hold_in_the_box(daemon):
+    session = new(daemon, "--memory", "96m", "--pids", "70")
+    limits = shown(daemon, session)["limits"]
+    assert limits["memory_bytes"] == 96 << 20 and limits["disk_bytes"] == 48 << 20
+    assert limits["pids"] == 70, limits
+    result = daemon.exec(session, "sh", "-c", "df -k /workspace | tail -1 | awk '{print $2}'")
+    assert int(result["stdout"]) < 64 << 10, result  # the daemon's own is 512 MB
+    assert result["meta"]["resource_limits"]["memory_bytes"] == 96 << 20, result
+
+
+def test_settings_survive_a_broker_that_is_killed():
+    with serve.Daemon() as daemon:
+        session = new(daemon, SANDBOX_MEMORY_LIMIT="96m", SANDBOX_TIMEOUT_SEC="0.5")
+        fresh = new(daemon, SANDBOX_PIDS_LIMIT="70")
+        assert daemon.exec(session, "true")["exit_code"] == 0
+        before = {one: shown(daemon, one)["settings"] for one in (session, fresh)}
+        os.kill(daemon.get("/v1/info")["broker_pid"], signal.SIGKILL)
+        daemon._wait_until_it_answers()
+        assert {one: shown(daemon, one)["settings"] for one in (session, fresh)} == before
+        refused(daemon.bailey("exec", "-s", session, "--", "true", env={"SANDBOX_MEMORY_LIMIT": "97m"}),
+                "SANDBOX_MEMORY_LIMIT", "97m", "96m")
+        assert daemon.exec(fresh, "true")["meta"]["resource_limits"]["pids"] == 70
+        done = daemon.bailey("code", "-s", session, "-j", "-c", "import time; time.sleep(60)")
+        assert json.loads(done.stdout)["meta"]["timed_out"] is True, done
+
+
+def test_more_than_the_daemon_has_is_refused_by_name(daemon):
+    for key, value in (("SANDBOX_MEMORY_LIMIT", "2g"), ("SANDBOX_PIDS_LIMIT", "300"),
+                       ("SANDBOX_ISOLATION", "process")):
+        refused(daemon.bailey("session", "new", env={key: value}), key, value, "start the daemon again")
+
+
+# ---- each key that belongs to a call
+
+def cell(daemon, session, code, **env):
+    done = daemon.bailey("code", "-s", session, "-j", "-c", code, env=env)
+    return json.loads(done.stdout)
+
+
+def test_keys_of_calls(daemon):
+    session = new(daemon)
+    assert cell(daemon, session, "import time; time.sleep(60)", SANDBOX_TIMEOUT_SEC="0.5")["meta"]["timed_out"]
+    cut = cell(daemon, session, "print('x' * 5000)", SANDBOX_MAX_OUTPUT_KB="1")
+    assert cut["meta"]["stdout_truncated"] and cut["meta"]["resource_limits"]["output_bytes"] == 1024
+    assert not cell(daemon, session, "print('x' * 5000)")["meta"]["stdout_truncated"]
+    blocked = cell(daemon, session, "import socket", SANDBOX_BLOCK_DANGEROUS_IMPORTS="true")
+    assert blocked["meta"]["error"]["code"] == "blocked_import", blocked
+    other = {"SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_BLOCKED_IMPORTS": "json"}
+    assert cell(daemon, session, "import socket", **other)["exit_code"] == 0
+    assert cell(daemon, session, "import json", **other)["meta"]["error"]["code"] == "blocked_import"
+    assert cell(daemon, session, "import socket")["exit_code"] == 0
+
+
+def test_a_command_has_the_callers_timeout(daemon):
+    session = new(daemon)
+    done = daemon.bailey("exec", "-s", session, "-j", "--", "sleep", "60", env={"SANDBOX_TIMEOUT_SEC": "0.5"})
+    assert json.loads(done.stdout)["meta"]["timed_out"] is True, done
+    # what the flag of the call says goes over it
+    done = daemon.bailey("exec", "-s", session, "-t", "30", "--", "sleep", "0.7",
+                         env={"SANDBOX_TIMEOUT_SEC": "0.5"})
+    assert done.status == 0, done
+
+
+def stored(daemon, mark):
+    """Whether the audit, which is the daemon's, has the code."""
+    lines = daemon.bailey("audit", "query", "--json").stdout
+    return mark in lines
+
+
+def test_code_is_stored_as_the_caller_says(daemon):
+    session = new(daemon)
+    cell(daemon, session, "'mark-kept'")
+    cell(daemon, session, "'mark-never'", SANDBOX_STORE_CODE="never")
+    support.wait_until(lambda: stored(daemon, "mark-kept"), "the audit has the line")
+    assert not stored(daemon, "mark-never")
+
+
+def test_a_file_of_the_caller_counts_too(daemon, tmp_path):
+    room = daemon.room.path / "callers.yaml"
+    room.write_text("sandbox:\n  memory_limit: 96m\n  timeout_sec: 0.5\n")
+    daemon.room.give(room)
+    session = new(daemon, "--config", str(room))
+    assert shown(daemon, session)["settings"]["SANDBOX_MEMORY_LIMIT"] == "96m"
+    done = daemon.bailey("code", "--config", str(room), "-s", session, "-j", "-c",
+                         "import time; time.sleep(60)")
+    assert json.loads(done.stdout)["meta"]["timed_out"] is True, done
+    # a flag goes over the environment, and that over the file
+    session = new(daemon, "--config", str(room), "--memory", "98m", SANDBOX_MEMORY_LIMIT="97m")
+    assert shown(daemon, session)["settings"]["SANDBOX_MEMORY_LIMIT"] == "98m"
+
+
+# ---- keys of the daemon
+
+OF_DAEMONS = {"SANDBOX_MAX_SESSIONS": "3", "SANDBOX_QUOTA_RUNS": "2", "SANDBOX_PYTHON": "/opt/nowhere/python3",
+              "SANDBOX_WARM": "false", "SANDBOX_STOP_GRACE": "1s", "SANDBOX_SUPPORTED_LANGUAGES": "python"}
+
+
+@pytest.mark.parametrize("key", OF_DAEMONS)
+def test_a_key_of_the_daemon_is_refused_by_name(daemon, key):
+    session = new(daemon)
+    env = {key: OF_DAEMONS[key]}
+    for command in (("session", "new"), ("exec", "-s", session, "--", "true"),
+                    ("code", "-s", session, "-c", "1"), ("tool", "sandbox_exec", '{"command": ["true"]}')):
+        refused(daemon.bailey(*command, env=env), key, OF_DAEMONS[key], "start the daemon again")
+    done = daemon.bailey("mcp", env=env, stdin=b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n')
+    assert key in json.loads(done.stdout)["error"]["message"], done
+
+
+def test_the_daemons_own_value_is_no_difference(daemon):
+    done = daemon.bailey("session", "new", env={"SANDBOX_STOP_GRACE": "5000ms", "DOCKER_HOST": "tcp://nowhere:1"})
+    assert done.status == 0, done
+
+
+# ---- MCP
+
+def call(number, name, **arguments):
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments}}
+
+
+HELLO = {"jsonrpc": "2.0", "id": 0, "method": "initialize",
+         "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                    "clientInfo": {"name": "test", "version": "1"}}}
+
+
+def over_stdio(daemon, *messages, args=(), **env):
+    """The replies to the messages, by id. Each is sent when the one before was answered."""
+    name = f"s{os.urandom(4).hex()}"
+    process = support.start("mcp", "--session", name, *args, env={**daemon.env, **env}, room=daemon.room,
+                            user=daemon.user, stdin=-1, stdout=-1)
+    replies = {}
+    try:
+        for message in (HELLO, *messages):
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            while message["id"] not in replies:
+                line = process.stdout.readline()
+                assert line, "it ended"
+                reply = json.loads(line)
+                if "id" in reply:
+                    replies[reply["id"]] = reply
+    finally:
+        process.stdin.close()
+        process.wait()
+    return name, replies
+
+
+def test_mcp_over_stdio(daemon):
+    name, replies = over_stdio(daemon, call(1, "run_code", code="import socket"),
+                               call(2, "sandbox_exec", command=["true"]), args=("--pids", "70"),
+                               SANDBOX_BLOCK_DANGEROUS_IMPORTS="true", SANDBOX_MEMORY_LIMIT="96m")
+    assert "blocked" in json.dumps(replies[1]), replies
+    assert replies[2]["result"].get("isError") is not True, replies
+    settings = shown(daemon, name)["settings"]
+    assert settings["SANDBOX_MEMORY_LIMIT"] == "96m" and settings["SANDBOX_PIDS_LIMIT"] == "70"
+    # a second one with another value meets the same session
+    process = daemon.bailey("mcp", "--session", name, "--memory", "97m",
+                            stdin=json.dumps(HELLO).encode() + b"\n")
+    assert process.status == 0, process
+
+
+def test_mcp_over_http(daemon):
+    head = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2025-06-18"}
+    settings = header(SANDBOX_MEMORY_LIMIT="96m")
+    begun = daemon.asked("POST", "/mcp", HELLO, headers={**head, **settings})
+    head["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
+    reply = daemon.asked("POST", "/mcp", call(1, "sandbox_exec", command=["true"]), headers={**head, **settings})
+    made = daemon.get("/v1/sessions")["sessions"][0]
+    assert made["settings"]["SANDBOX_MEMORY_LIMIT"] == "96m", (reply, made)
+    reply = daemon.asked("POST", "/mcp", call(2, "sandbox_exec", command=["true"]),
+                         headers={**head, **header(SANDBOX_MEMORY_LIMIT="97m")})
+    assert b"SANDBOX_MEMORY_LIMIT" in reply.body and b"96m" in reply.body, reply
+
+
+# ---- REST
+
+def test_rest_takes_sizes_as_text_or_bytes(daemon):
+    for memory in ("96m", 96 << 20):
+        made = daemon.post("/v1/sessions", {"template": "python", "type": "local", "isolation": "standard",
+                                            "limits": {"memory": memory, "cpus": 0.5, "pids": 70, "disk": "20m",
+                                                       "timeout": 0.5}}, 201)
+        limits = made["limits"]
+        assert limits["memory_bytes"] == 96 << 20 and limits["disk_bytes"] == 20 << 20
+        assert limits["pids"] == 70 and limits["cpu_millis"] == 500 and made["type"] == "local", made
+        slow = daemon.post(f"/v1/sessions/{made['id']}/code", {"code": "import time; time.sleep(60)"})
+        assert slow["meta"]["timed_out"] is True, slow
+
+
+def test_rest_run_has_limits(daemon):
+    result = daemon.post("/v1/run", {"code": "print(1)", "limits": {"memory": "96m", "pids": 70}})
+    assert result["stdout"] == "1\n", result
+    limits = result["meta"]["resource_limits"]
+    assert limits["memory_bytes"] == 96 << 20 and limits["pids"] == 70, result
+    slow = daemon.post("/v1/run", {"code": "import time; time.sleep(60)", "limits": {"timeout": 0.5}})
+    assert slow["meta"]["timed_out"] is True, slow
+
+
+def test_rest_refuses_by_name(daemon):
+    for path, more in (("/v1/sessions", {}), ("/v1/run", {"code": "1"})):
+        error = daemon.refused("POST", path, 400, "bad_input", {**more, "limits": {"memory": "lots"}})
+        assert "SANDBOX_MEMORY_LIMIT" in error["message"], error
+        error = daemon.refused("POST", path, 409, "setting_differs", {**more, "limits": {"memory": "4g"}})
+        assert "SANDBOX_MEMORY_LIMIT" in error["message"] and "4g" in error["message"], error
+        error = daemon.refused("POST", path, 400, "bad_input", {**more, "type": "kubernetes"})
+        assert "kubernetes" in error["message"], error
+    error = daemon.refused("POST", "/v1/sessions", 400, "bad_input", {}, headers=header(SANDBOX_MEMRY="1"))
+    assert "SANDBOX_MEMRY" in error["message"], error
+    error = daemon.refused("POST", "/v1/sessions", 400, "bad_input", {}, headers={"Bailey-Settings": "memory=1"})
+    assert "Bailey-Settings" in error["message"], error
+
+
+def test_over_tcp_only_tighter():
+    env = {"SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true"}
+    with tcp.Server(env) as server:
+        made = server.tcp("POST", "/v1/sessions", {"limits": {"memory": "96m"}})
+        assert made.status == 201 and made.json()["limits"]["memory_bytes"] == 96 << 20, made
+        for settings in ({"SANDBOX_MEMORY_LIMIT": "600m"}, {"SANDBOX_BLOCK_DANGEROUS_IMPORTS": "false"},
+                         {"SANDBOX_STORE_CODE": "never"}, {"SANDBOX_AUTO_INSTALL": "true"},
+                         {"SANDBOX_MAX_OUTPUT_KB": "100"}):
+            reply = server.tcp("POST", "/v1/sessions", {}, headers=header(**settings))
+            assert reply.status == 400 and next(iter(settings)) in reply.error["message"], (settings, reply)
+        reply = server.tcp("POST", "/v1/run", {"code": "1", "limits": {"memory": "600m"}})
+        assert reply.status == 400 and "512m" in reply.error["message"], reply
+
+
+# ---- reload
+
+def test_reload_keeps_what_the_servers_environment_said():
+    with serve.Daemon({"SANDBOX_QUOTA_RUNS": "5"}) as server:
+        bare = {key: value for key, value in server.env.items() if key != "SANDBOX_QUOTA_RUNS"}
+        done = support.bailey("reload", "--json", env=bare, room=server.room, user=server.user)
+        assert done.status == 0 and json.loads(done.stdout)["changed"] == [], done
+        done = server.bailey("reload", "--json", env={"SANDBOX_QUOTA_RUNS": "6"})
+        assert json.loads(done.stdout)["changed"] == ["SANDBOX_QUOTA_RUNS"], done
+        done = support.bailey("reload", "--json", env=bare, room=server.room, user=server.user)
+        assert json.loads(done.stdout)["changed"] == [], done
+
+
+def test_reload_reads_the_servers_file_from_anywhere():
+    room = support.Room(support.usual(None))
+    file = room.path / "server.yaml"
+    file.write_text("sandbox:\n  quota_runs: 5\n")
+    room.give(file)
+    with serve.Daemon({"BAILEY_CONFIG": file}, room=room) as server:
+        file.write_text("sandbox:\n  quota_runs: 6\n")
+        bare = {key: value for key, value in server.env.items() if key != "BAILEY_CONFIG"}
+        done = support.bailey("reload", "--json", env=bare, room=room, user=server.user)
+        assert json.loads(done.stdout)["changed"] == ["SANDBOX_QUOTA_RUNS"], done
+        file.write_text("sandbox: {}\n")
+        done = support.bailey("reload", "--json", env=bare, room=room, user=server.user)
+        assert json.loads(done.stdout)["changed"] == ["SANDBOX_QUOTA_RUNS"], done
+    room.remove()
