@@ -341,7 +341,7 @@ for kind in ("plain", "deaf", "reaper", "stopped"):
     daemon(kind)
 done()
 signal.pause()
-""", "--timeout", "3")
+""", "--timeout", "8")  # on a busy machine the daemons take seconds to come up
     assert outcome.meta["timed_out"] is True and outcome.status == 124, outcome
     assert len(outcome.found) == 4
     assert attack.pids_with(marker) == []
