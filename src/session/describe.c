@@ -66,12 +66,13 @@ json_t *session_json(struct session *session)
         time_json(expires), "age_limit_at", time_json(session->expires_ms), "idle_timeout_s",
         (double)session->idle_ms / 1000, "ended_at", time_json(session->ended_ms), "end_reason",
         session->reason, "provider", session_gone_provider(session), "env",
-        json_incref(session->env), "datasets", session_datasets_json(session), "running", (json_int_t)session->running,
-        "executions", (json_int_t)(session->next_execution - 1), "output_folder",
-        session_output_folder(session), "limits", "memory_bytes", (json_int_t)limits->memory_bytes,
-        "disk_bytes", (json_int_t)limits->disk_bytes, "pids", (json_int_t)limits->pids,
-        "cpu_millis", (json_int_t)limits->cpu_millis, "isolation", isolation_json(session), "type",
-        session_config(session)->type, "settings", settings_json(session));
+        json_incref(session->env), "datasets", session_datasets_json(session), "running",
+        (json_int_t)session->running, "executions", (json_int_t)(session->next_execution - 1),
+        "output_folder", session_output_folder(session), "limits", "memory_bytes",
+        (json_int_t)limits->memory_bytes, "disk_bytes", (json_int_t)limits->disk_bytes, "pids",
+        (json_int_t)limits->pids, "cpu_millis", (json_int_t)limits->cpu_millis, "isolation",
+        isolation_json(session), "type", session_config(session)->type, "settings",
+        settings_json(session));
 }
 
 static const char *state_word(const struct execution *execution)

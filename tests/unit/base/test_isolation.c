@@ -88,7 +88,8 @@ static void lacking_is_what_would_help(void **state)
         isolation_lacking((SECCOMP | WALLS) & ~ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS),
                           ISOLATION_STANDARD),
         ISOLATION_LAYER_BIT(ISOLATION_LAYER_NETNS) | LANDLOCK);
-    assert_int_equal(isolation_lacking(0, ISOLATION_STRICT), ISOLATION_LAYER_ALL & ~PROC & ~OVERLAY);
+    assert_int_equal(isolation_lacking(0, ISOLATION_STRICT),
+                     ISOLATION_LAYER_ALL & ~PROC & ~OVERLAY);
 }
 
 /* For every mask: nothing is lacking exactly when the level is reached, and all of it reaches it.
