@@ -204,4 +204,4 @@ def test_the_document_has_them_all(world):
     text = world.server.asked("GET", "/metrics").body.decode()
     table = (support.REPO / "docs" / "metrics.md").read_text()
     assert re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M) == re.findall(
-        r"^\| `(bailey_\w+)` \| (\w+)", table, re.M)
+        r"^\| `((?:bailey|process)_\w+)` \| (\w+)", table, re.M)
