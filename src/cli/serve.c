@@ -511,10 +511,11 @@ static void on_taken(void *ctx)
 
     made->was_taken = true;
     made->daemon_fd = (int)syscall(SYS_pidfd_open, made->record.pid, 0);
-    message_print("took over the daemon that was running (pid %d), with its sessions",
-                  (int)made->record.pid);
+    /* First: whoever reads the line may start another server, which must find that this one is. */
     if (paths_write_record(&made->paths, made->record.pid, false, &err) < 0)
         log_warning("%s, continuing without it", err.text);
+    message_print("took over the daemon that was running (pid %d), with its sessions",
+                  (int)made->record.pid);
     if (made->request.ready_fd >= 0)
         fd_write_all(made->request.ready_fd, "ready\n", strlen("ready\n"));
     fd_closep(&made->request.ready_fd);
