@@ -325,6 +325,7 @@ void takeover_served(struct launcher *launcher)
     if (launcher->takeover.state != TAKEOVER_STARTING)
         return;
     forget_former(&launcher->takeover);
+    launcher->takeover.is_possible = false; /* it is a server now */
     pool_wake(launcher); /* its size may be another one */
     launcher_say(launcher, LAUNCHER_SAYS_TAKEN, BAILEY_VERSION);
 }
