@@ -41,6 +41,8 @@ class Serving:
         with open(self.log, "wb") as log:
             self.process = support.start("serve", *options, env={**own.env, **(env or {})}, user=own.user,
                                          room=own.room, stdout=log, stderr=log)
+        # --listen went over it: a caller that still set it would ask for another daemon than this one
+        own.env.pop("SANDBOX_LISTEN", None)
 
     def said(self):
         return self.log.read_text(errors="replace")
