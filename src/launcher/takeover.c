@@ -326,6 +326,6 @@ void takeover_served(struct launcher *launcher)
         return;
     forget_former(&launcher->takeover);
     launcher->takeover.is_possible = false; /* it is a server now */
-    pool_wake(launcher); /* its size may be another one */
+    pool_wake(launcher);                    /* its size may be another one */
     launcher_say(launcher, LAUNCHER_SAYS_TAKEN, BAILEY_VERSION);
 }

@@ -231,17 +231,32 @@ static json_t *setting_text(json_t *value)
     return json_string(text);
 }
 
+/* Members of the body that are settings. */
+static const struct {
+    const char *name, *limit;
+    enum config_key key;
+} members[] = {
+    {"type", NULL, KEY_SANDBOX_TYPE},   {"isolation", NULL, KEY_ISOLATION},
+    {"limits", "memory", KEY_MEMORY},   {"limits", "cpus", KEY_CPUS},
+    {"limits", "pids", KEY_PIDS},       {"limits", "disk", KEY_DISK},
+    {"limits", "timeout", KEY_TIMEOUT},
+};
+
+/* The member whose key the error names; NULL: another, such as a header's. */
+static json_t *setting_field(json_t *settings, const struct error *err)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+        const char *key = config_key_name(members[i].key);
+
+        if (json_object_get(settings, key) && str_starts(err->text, key))
+            return json_pack("{s:s++}", "field", members[i].name, members[i].limit ? "." : "",
+                             members[i].limit ? members[i].limit : "");
+    }
+    return NULL;
+}
+
 bool rest_take_settings(struct door_call *call)
 {
-    static const struct {
-        const char *name, *limit;
-        enum config_key key;
-    } members[] = {
-        {"type", NULL, KEY_SANDBOX_TYPE},   {"isolation", NULL, KEY_ISOLATION},
-        {"limits", "memory", KEY_MEMORY},   {"limits", "cpus", KEY_CPUS},
-        {"limits", "pids", KEY_PIDS},       {"limits", "disk", KEY_DISK},
-        {"limits", "timeout", KEY_TIMEOUT},
-    };
     CLEANUP(json_decrefp) json_t *settings = json_object();
     struct error err = {0};
 
@@ -260,7 +275,7 @@ bool rest_take_settings(struct door_call *call)
     if (json_object_size(settings) == 0 ||
         session_manager_settings(call->front->manager, &call->caller, settings, &err) == 0)
         return true;
-    front_fail(call->front, call->http, &err, NULL);
+    front_fail(call->front, call->http, &err, setting_field(settings, &err));
     return false;
 }
 
