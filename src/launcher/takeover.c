@@ -192,24 +192,26 @@ static void set_log(const struct launcher_plan *plan)
 }
 
 /* The rest of the plan stays; what boxes get comes with each request of the broker. */
-static const struct launcher_plan *changed(const struct launcher_plan *plan,
-                                           const struct launcher_plan *asked, size_t tcp_count)
+static struct launcher_plan *changed(const struct launcher_plan *plan,
+                                     const struct launcher_plan *asked, size_t tcp_count)
 {
-    static struct launcher_plan taken;
+    struct launcher_plan *taken = malloc(sizeof(*taken));
 
-    taken = *plan;
-    taken.tcp_count = (uint32_t)tcp_count;
-    taken.pool_size = asked->pool_size;
-    taken.pool_memory_mib = asked->pool_memory_mib;
-    taken.log_level = asked->log_level;
-    taken.log_is_json = asked->log_is_json;
-    taken.stop_grace_ms = asked->stop_grace_ms;
-    taken.memory_bytes = asked->memory_bytes;
-    taken.disk_bytes = asked->disk_bytes;
-    taken.pids = asked->pids;
-    taken.cpu_millis = asked->cpu_millis;
-    taken.minimum = asked->minimum;
-    return &taken;
+    if (!taken)
+        return NULL;
+    *taken = *plan;
+    taken->tcp_count = (uint32_t)tcp_count;
+    taken->pool_size = asked->pool_size;
+    taken->pool_memory_mib = asked->pool_memory_mib;
+    taken->log_level = asked->log_level;
+    taken->log_is_json = asked->log_is_json;
+    taken->stop_grace_ms = asked->stop_grace_ms;
+    taken->memory_bytes = asked->memory_bytes;
+    taken->disk_bytes = asked->disk_bytes;
+    taken->pids = asked->pids;
+    taken->cpu_millis = asked->cpu_millis;
+    taken->minimum = asked->minimum;
+    return taken;
 }
 
 static int apply(struct launcher *launcher, const struct launcher_plan *asked, char **env,
@@ -227,7 +229,11 @@ static int apply(struct launcher *launcher, const struct launcher_plan *asked, c
     takeover->stderr_fd = keep(STDERR_FILENO);
     if (takeover->plan_fd < 0 || takeover->settings_fd < 0 || takeover->stderr_fd < 0)
         return -errno;
-    launcher->plan = changed(launcher->plan, asked, tcp_count);
+    takeover->taken = changed(launcher->plan, asked, tcp_count);
+    if (!takeover->taken)
+        return -ENOMEM;
+    launcher->plan = takeover->taken;
+    environ = env;
     r = hand_bytes("plan", launcher->plan, sizeof(*launcher->plan), &plan_fd, NULL);
     if (r == 0 && (dup3(plan_fd, LAUNCHER_PLAN_FD, O_CLOEXEC) < 0 ||
                    dup3(fds[TAKEOVER_SETTINGS], LAUNCHER_SETTINGS_FD, O_CLOEXEC) < 0 ||
@@ -237,7 +243,6 @@ static int apply(struct launcher *launcher, const struct launcher_plan *asked, c
         if (dup3(fds[_TAKEOVER_FIXED + i], BROKER_TCP_FD + (int)i, O_CLOEXEC) < 0)
             r = -errno;
     }
-    environ = env;
     set_log(launcher->plan);
     return r;
 }
@@ -257,27 +262,29 @@ static void go_back(struct launcher *launcher)
         dup3(null_fd, BROKER_TCP_FD + i, O_CLOEXEC);
     launcher->plan = takeover->plan;
     environ = takeover->env;
+    freep(&takeover->taken);
+    takeover->taken = NULL;
     set_log(launcher->plan);
     forget_former(takeover);
 }
 
 void takeover_asked(struct launcher *launcher, const int *fds, size_t count)
 {
-    static struct launcher_plan asked;
+    CLEANUP(freep) struct launcher_plan *asked = malloc(sizeof(*asked));
     char why[WHY_MAX] = "what was received is no request";
     char **env = NULL;
     int r = -EBADMSG;
 
-    if (count >= _TAKEOVER_FIXED && count - _TAKEOVER_FIXED <= BROKER_TCP_MAX &&
-        is_sealed(fds[TAKEOVER_PLAN], sizeof(asked), sizeof(asked)) &&
+    if (count >= _TAKEOVER_FIXED && count - _TAKEOVER_FIXED <= BROKER_TCP_MAX && asked &&
+        is_sealed(fds[TAKEOVER_PLAN], sizeof(*asked), sizeof(*asked)) &&
         is_sealed(fds[TAKEOVER_ENV], 1, ENV_MAX_BYTES) &&
         is_sealed(fds[TAKEOVER_SETTINGS], 1, SETTINGS_BYTES_MAX) &&
-        pread(fds[TAKEOVER_PLAN], &asked, sizeof(asked), 0) == sizeof(asked)) {
+        pread(fds[TAKEOVER_PLAN], asked, sizeof(*asked), 0) == sizeof(*asked)) {
         env = read_env(fds[TAKEOVER_ENV]);
-        r = is_refused(launcher, &asked, env, why) ? -EPERM : 0;
+        r = is_refused(launcher, asked, env, why) ? -EPERM : 0;
     }
     if (r == 0) {
-        r = apply(launcher, &asked, env, fds, count);
+        r = apply(launcher, asked, env, fds, count);
         if (r < 0) {
             str_format(why, sizeof(why), "taking the descriptors: %s", strerror(-r));
             go_back(launcher);

@@ -25,6 +25,7 @@ struct takeover {
     bool is_possible;                    /* the numbers of the listeners are free */
     int plan_fd, settings_fd, stderr_fd; /* the former ones; -1: none */
     const struct launcher_plan *plan;
+    struct launcher_plan *taken; /* the launcher's own from then on; owned */
     char **env;
     char reason[256]; /* why the successor did not start */
 };

@@ -73,8 +73,9 @@ def test_clients_that_start_at_once_all_get_one_daemon(own_daemon):
 
 
 def test_a_second_daemon_is_refused_with_the_first_one_named(own_daemon):
+    """One with a socket of its own: else it takes over (test_serve_takes_over.py)."""
     own_daemon.session()
-    done = own_daemon.call("serve")
+    done = own_daemon.call("serve", "--socket", own_daemon.runtime / "another.sock")
     assert done.status == 125
     assert "already running" in done.stderr and own_daemon.info()["socket"] in done.stderr
     assert re.search(r"pid \d+", done.stderr)

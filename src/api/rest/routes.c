@@ -18,7 +18,7 @@
 #define S_YEARS  JSON({"type":"number","minimum":1,"maximum":315360000})
 #define S_GRACE  JSON({"type":"number","minimum":0,"maximum":31536000})
 #define S_SCOPES                                    \
-    JSON({"type":"array","minItems":1,"maxItems":5, \
+    JSON({"type":"array","minItems":1,"maxItems":6, \
           "items":{"type":"string","enum":["run","sessions","files","metrics","admin","operator"]}})
 
 /* Settings of a session or a run: sizes as text ("64m") or bytes. */
