@@ -10,6 +10,17 @@
 
 const char *const front_event_headers[] = {"Cache-Control: no-store", NULL};
 
+/* The first bytes, in no more memory than they need. */
+static int keep_only(struct buf *text, size_t length)
+{
+    struct buf kept = BUF_INIT(text->maximum);
+    int r = buf_append(&kept, text->data, length);
+
+    buf_free(text);
+    *text = kept;
+    return r;
+}
+
 /*
  * What came after `before` is more than may wait for readers of this tenant: it is dropped, and the
  * stream ends. A client of events can go on after the last one it has.
@@ -20,7 +31,10 @@ static void give_up(struct front_stream *stream, size_t before)
         stream->is_broken = true;
         return;
     }
-    stream->text.length = before;
+    if (keep_only(&stream->text, before) < 0) {
+        stream->is_broken = true;
+        return;
+    }
     front_stream_event(stream, NULL, "closed",
                        json_pack("{s:s, s:s}", "code", ERROR_QUOTA, "message",
                                  "events that are not read yet take too much memory of this "
@@ -37,7 +51,7 @@ static long on_more(void *ctx, void *data, size_t size)
         size_t before = stream->text.length;
 
         stream->fill(stream->ctx);
-        if (http_hold(stream->http, stream->text.length) < 0)
+        if (http_hold(stream->http, stream->text.capacity) < 0)
             give_up(stream, before);
     }
     if (stream->is_broken)
@@ -49,7 +63,7 @@ static long on_more(void *ctx, void *data, size_t size)
     buf_consume(&stream->text, length);
     if (stream->text.length == 0)
         buf_free(&stream->text); /* a long event may have been in it */
-    http_hold(stream->http, stream->text.length);
+    http_hold(stream->http, stream->text.capacity);
     return (long)length;
 }
 
