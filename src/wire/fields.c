@@ -71,7 +71,8 @@ static void pack_text(struct pack *pack, const struct field *field, const char *
 
 void fields_pack(struct pack *pack, const struct field *fields, size_t count, const void *from)
 {
-    for (const struct field *field = fields; field < fields + count; field++) {
+    for (size_t i = 0; i < count; i++) {
+        const struct field *field = &fields[i];
         const char *member = (const char *)from + field->offset;
 
         if (field->kind == FIELD_NUMBER)

@@ -185,9 +185,10 @@ struct prepare {
     uint32_t look_pause_ms;
     uint64_t reached_ns; /* when Docker last answered */
     bool has_pulled;
-    char arch[32];           /* of Docker's machine */
-    char runtime[65];        /* the runtime below Docker, of every box */
-    enum limits_word limits; /* whether that runtime enforces limits */
+    char arch[32];              /* of Docker's machine */
+    char runtime[65];           /* the runtime below Docker, of every box */
+    struct error runtime_error; /* Docker does not have it; num 0: it has */
+    enum limits_word limits;    /* whether that runtime enforces limits */
     bool has_userns;
     uint32_t cpu_count;
 };

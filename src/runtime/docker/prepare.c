@@ -265,9 +265,12 @@ static void on_info(void *ctx, const struct api_reply *reply)
     }
     docker->prepare.reached_ns = clock_now_ns();
     note_runtime(docker, json_text(json_object_get(reply->json, "DefaultRuntime")));
-    if (!docker->prepare.is_look && docker_runtime_check(json_object_get(reply->json, "Runtimes"),
-                                                         docker->spec.runtime, &err) < 0)
-        prepare_failed(docker, &err);
+    /* Told when a box waits, which may come while leftovers are looked for. */
+    docker->prepare.runtime_error = (struct error){0};
+    docker_runtime_check(json_object_get(reply->json, "Runtimes"), docker->spec.runtime,
+                         &docker->prepare.runtime_error);
+    if (!docker->prepare.is_look && docker->prepare.runtime_error.num < 0)
+        prepare_failed(docker, &docker->prepare.runtime_error);
     else
         sweep_start(docker);
 }
@@ -277,7 +280,10 @@ void prepare_swept(struct docker *docker, const struct error *err)
     if (docker->prepare.stage != PREPARE_RUNS)
         return;
     if (!docker->prepare.is_look) {
-        ask_image(docker);
+        if (docker->prepare.runtime_error.num < 0)
+            prepare_failed(docker, &docker->prepare.runtime_error);
+        else
+            ask_image(docker);
         return;
     }
     docker->prepare.stage = PREPARE_NOT;
