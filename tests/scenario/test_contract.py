@@ -193,8 +193,10 @@ def test_a_code_interpreter_is_valid_and_refused_by_serve(room):
     assert refused.status == 125 and refused.out == b"", refused
     assert len(refused.stderr.strip().splitlines()) == 1
     assert "providers.code_interpreter.enabled" in refused.stderr and "Responses" in refused.stderr
+    before = set(support.descendants())
     made = support.bailey("session", "new", room=room)
-    support.reap_orphans()  # the daemon that did not start
+    # The daemon that did not start comes to us, and may be ending still.
+    support.wait_until(lambda: support.reap_orphans() or not set(support.descendants()) - before, "it has ended")
     assert made.status == 125 and "providers.code_interpreter.enabled" in made.stderr, made
 
 

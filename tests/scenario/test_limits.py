@@ -54,7 +54,9 @@ def test_processes_are_limited(way):
         assert (result["exit_code"], result.meta["signal"]) == (137, 9)  # ended, not held
     else:
         assert result["stdout"].split()[0] == "11", result  # EAGAIN
-        assert int(result["stdout"].split()[1]) <= 20
+        # An rlimit counts all processes of the user: it is 20 above those that there were, and some may end meanwhile.
+        slack = 20 if result.meta["resource_limits"]["pids_by"] == "rlimit" else 0
+        assert int(result["stdout"].split()[1]) <= 20 + slack
 
 
 def test_threads_count():
