@@ -93,11 +93,9 @@ class Box:
 
 
 def engine(server):
-    """Number in the engine -> (host's, user namespace) of all its processes."""
+    """Number in the engine -> (host's, user namespace) of all its processes; other daemons have the same numbers."""
     found, namespace = {}, warm.namespace(server.get("/v1/info")["launcher_pid"], "pid")
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
+    for name in support.descendants(server.process.pid):
         rows = dict(row.split(":", 1) for row in warm.read(f"/proc/{name}/status").decode().splitlines() if ":" in row)
         numbers = rows.get("NSpid", "").split()
         if len(numbers) > 1 and (warm.namespace(name, "pid") == namespace or len(numbers) > 2):
