@@ -11,18 +11,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import docker  # noqa: E402  (the path has to be there first)
 import own  # noqa: E402
 import support  # noqa: E402
+import verdicts  # noqa: E402
 
 LEAK_CHECKED = {"scenario", "escape", "conformance"}
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs_namespaces: a plain run has to get a box with namespaces")
+    config.addinivalue_line("markers", "attack(number): tries a known attack; see verdicts.py")
     # A shell starts what it puts in the background deaf to these, and tests ask what they do.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     own.settle()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    verdicts.record(item, (yield).get_result())
 
 
 def pytest_runtest_setup(item):
@@ -49,6 +56,7 @@ def group_of(item):
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
+    verdicts.number(items)
     if config.pluginmanager.hasplugin("xdist"):
         order = {name: number for number, name in enumerate(SLOWEST)}
         items.sort(key=lambda item: order.get(item.path.name, len(order)))  # stable

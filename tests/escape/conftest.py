@@ -1,11 +1,5 @@
-"""Fixtures of the escape suite: `way`, `box`, `canary`. Every test ends with a run that works.
-
-With $BAILEY_ESCAPE_RESULTS each attack's verdict is appended to that file, one JSON object a line, from which
-tools/print-escape-table prints the table of docs/security.md.
-"""
-import json
+"""Fixtures of the escape suite: `way`, `box`, `canary`. Every test ends with a run that works."""
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -13,7 +7,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import attack  # noqa: E402  (the path has to be there first)
-import runtimes  # noqa: E402
 import serve  # noqa: E402
 import support  # noqa: E402
 import warm  # noqa: E402
@@ -21,41 +14,6 @@ import warm  # noqa: E402
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "ways(*names): the ways a box is made in this test")
-
-
-# --- verdicts
-
-RESULTS = os.environ.get("BAILEY_ESCAPE_RESULTS")
-# Daemons of an ordinary user are a parameter of some tests; all others are root's.
-DAEMON_WAYS = {"one-id": "ordinary", "split": "root"}
-
-
-def way_of(item):
-    """(the way its boxes are made, the runtime), from the test's parameters."""
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    way = params.get("way")
-    if way in runtimes.OTHERS or "runtime" in params:
-        return "root", params.get("runtime", way)
-    for value in params.values():
-        if isinstance(value, str) and value in DAEMON_WAYS:
-            return DAEMON_WAYS[value], "local"
-    return way or "root", "local"
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = (yield).get_result()
-    named = re.match(r"test_(\d\d)_(\w+?)(\[|$)", item.name)
-    if not RESULTS or not named or (report.when == "teardown" and report.passed):
-        return
-    if report.when == "setup" and report.passed:
-        return
-    way, runtime = way_of(item)
-    row = {"attack": int(named[1]), "words": named[2].replace("_", " "), "test": item.nodeid, "way": way,
-           "runtime": runtime, "outcome": report.outcome, "when": report.when,
-           "reason": str(report.longrepr[2]) if report.skipped and isinstance(report.longrepr, tuple) else ""}
-    with open(RESULTS, "a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 def pytest_generate_tests(metafunc):

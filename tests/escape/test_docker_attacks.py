@@ -175,7 +175,8 @@ def test_70_names_and_values_do_not_become_settings(daemon, dockerd):
 def test_13_masks_and_read_only_parts(box):
     found = box.probe(r"""
 found["masked"] = {p: len(readable(p)) if len(readable(p)) > 8 or not readable(p) else readable(p) for p in (
-    "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats")}
+    "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats",
+    "/proc/cmdline", "/proc/schedstat", "/proc/modules")}
 found["firmware"] = attempt(os.listdir, "/sys/firmware") if not os.path.isdir("/sys/firmware") else len(os.listdir("/sys/firmware"))
 found["writes"] = {p: opened(p, os.O_WRONLY) for p in (
     "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/vm/overcommit_memory", "/proc/irq/default_smp_affinity",
@@ -200,8 +201,22 @@ for line in open("/proc/self/mountinfo"):
         held(found[what], "EPERM", "ENOSYS")
     for place, mode in found["sysfs"].items():
         assert mode == "ro" or place in (  # /dev/null is what is mounted there
-            "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
-            "/proc/timer_list", "/proc/timer_stats"), (place, mode)
+            "/proc/cmdline", "/proc/interrupts", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/latency_stats",
+            "/proc/locks", "/proc/modules", "/proc/sched_debug", "/proc/schedstat", "/proc/timer_list",
+            "/proc/timer_stats"), (place, mode)
+
+
+def test_82_locks_of_other_boxes_are_hidden(box):
+    """/proc/locks names every lock of the machine: boxes could send each other messages by it."""
+    found = box.probe(r"""
+import fcntl
+held_file = open("/tmp/locked", "w")
+fcntl.flock(held_file, fcntl.LOCK_EX)
+found["own"] = readable("/proc/self/fdinfo/%d" % held_file.fileno())
+found["locks"] = readable("/proc/locks")
+""")
+    assert "lock:" in found["own"], "the lock is held, so an unmasked /proc/locks would have it"
+    assert found["locks"] in ("", "EACCES", "EPERM", "ENOENT"), found
 
 
 def test_31_nothing_is_gained_from_the_images_setuid_programs(box):

@@ -124,7 +124,7 @@ def harmless(found):
         assert not [word for word in what["environ"] if word.lower().endswith("_proxy")], (name, what)
 
 
-def test_a_module_that_is_warmed_and_a_pth_file(daemon):
+def test_78_a_module_that_is_warmed_and_a_pth_file(daemon):
     daemon.post("/v1/templates", {"name": "spy", "packages": ["spy", "keyring"], "warm_up": ["spy", "keyring"]})
     assert any("/spy" in path for path in daemon.index.asked), "it came from the index, with the password"
     found = seen(daemon, "spy")
@@ -132,13 +132,13 @@ def test_a_module_that_is_warmed_and_a_pth_file(daemon):
     harmless(found)
 
 
-def test_compiling_runs_nothing(daemon):
+def test_78_compiling_runs_nothing(daemon):
     """Without a module to warm no interpreter begins that would run the .pth file."""
     daemon.post("/v1/templates", {"name": "quiet", "packages": ["spy"], "warm_up": []})
     assert seen(daemon, "quiet") == {}
 
 
-def test_code_of_a_template_while_a_session_installs(daemon):
+def test_78_code_of_a_template_while_a_session_installs(daemon):
     """pip looks at what the template has, and at nothing of it that is code (pip would use a `keyring`)."""
     daemon.post("/v1/templates", {"name": "both", "packages": ["spy", "keyring"], "warm_up": []})
     session = daemon.session(template="both")["id"]
@@ -150,7 +150,7 @@ def test_code_of_a_template_while_a_session_installs(daemon):
     daemon.end(session)
 
 
-def test_what_it_leaves_in_the_layer(daemon):
+def test_78_what_it_leaves_in_the_layer(daemon):
     daemon.post("/v1/templates", {"name": "leaver", "packages": ["leaver", "spy"], "warm_up": ["leaver"]})
     done = daemon.post("/v1/run", {"template": "leaver", "code": (
         "import os, stat, sysconfig\n"

@@ -29,7 +29,7 @@ def hoard(box, kind, processes=4):
 
 @pytest.mark.ways(*attack.WALLED)
 @pytest.mark.parametrize("kind", REFUSED)
-def test_57_uncounted_kernel_memory_is_refused(box, kind):
+def test_76_uncounted_kernel_memory_is_refused(box, kind):
     outcome = hoard(box, kind)
     assert outcome.result["stdout"].startswith(f"full 0, last: {REFUSED[kind]}"), outcome
     assert outcome.meta["oom_killed"] is False, outcome
@@ -37,14 +37,14 @@ def test_57_uncounted_kernel_memory_is_refused(box, kind):
 
 @pytest.mark.ways(*attack.WALLED)
 @pytest.mark.parametrize("kind", WATCHED)
-def test_57_uncounted_kernel_memory_is_watched(box, kind):
+def test_76_uncounted_kernel_memory_is_watched(box, kind):
     outcome = hoard(box, kind, 8)
     assert outcome.meta["oom_killed"] is True and outcome.meta["timed_out"] is False, outcome
     assert outcome.result["exit_code"] == 137 and "full" not in outcome.result["stdout"], outcome
 
 
 @pytest.mark.ways(*attack.WALLED)
-def test_57_ordinary_numbers_of_sockets_and_locks_are_no_attack(box):
+def test_76_ordinary_numbers_of_sockets_and_locks_are_no_attack(box):
     outcome = box.python("""
 import fcntl, socket
 server = socket.create_server(("127.0.0.1", 0), backlog=500)
@@ -64,7 +64,7 @@ print("fine")
 
 
 @pytest.mark.ways(*attack.WALLED)
-def test_57_copying_goes_on_without_attributes(box):
+def test_76_copying_goes_on_without_attributes(box):
     """cp, tar and shutil meet EOPNOTSUPP and copy everything else."""
     outcome = box.python("""
 import os, shutil, subprocess
@@ -83,7 +83,7 @@ print("fine")
     assert outcome.result["stdout"] == "fine\n", outcome
 
 
-def test_6_proc_locks_is_hidden(box):
+def test_82_proc_locks_is_hidden(box):
     """It showed locks of other boxes, by which two of them could talk."""
     found = box.probe("""
 import fcntl

@@ -138,7 +138,7 @@ def its_boxes(boxes, everybody, attackers):
     return {attacker: {box.namespace for box in boxes if box.owner in found} for attacker, found in owners.items()}
 
 
-def test_it_reaches_nobody_else(server):
+def test_77_package_code_reaches_no_other_box(server):
     build(server, "hoard")
     one, other = server.caller("one"), server.caller("other")
     boxes = [Box(one, template="hoard"), Box(one, template="hoard"), Box(other, template="hoard"),
@@ -180,7 +180,7 @@ def test_it_reaches_nobody_else(server):
         assert box.cell("print(6 * 7)")["stdout"] == "42\n"
 
 
-def test_no_code_that_nobody_named_runs_there(server):
+def test_77_only_named_modules_run_in_a_zygote(server):
     """Lines of .pth files and sitecustomize run in kernels, as in cold ones; folders they name are on the path."""
     build(server, "unnamed")
     box = Box(server, template="unnamed")
@@ -199,7 +199,7 @@ def strays():
             if name.isdigit() and b"stray-of-a-package" in warm.read(f"/proc/{name}/cmdline")]
 
 
-def test_what_it_leaves_behind_goes_with_its_zygote(server):
+def test_77_what_package_code_leaves_behind_ends_with_its_zygote(server):
     """A process that left its session and its parents is found by its control group, or by its mounts."""
     build(server, "stray")
     Box(server, template="stray")
@@ -210,7 +210,7 @@ def test_what_it_leaves_behind_goes_with_its_zygote(server):
     support.wait_until(lambda: not own & set(strays()), "it is gone")
 
 
-def test_one_that_talks_without_end_is_ended(server):
+def test_77_a_zygote_that_prints_without_end_is_ended(server):
     """Words that nobody asked for cost the launcher little: then the zygote goes, and everybody else is served."""
     build(server, "talker")
     session = server.session(template="talker")["id"]

@@ -11,6 +11,7 @@ import serve
 import support
 from daemon import Daemon, is_alive
 
+pytestmark = pytest.mark.attack(79)
 SEEDS = range(1, 25)
 
 

@@ -22,6 +22,7 @@ ATTACKS = (
 )
 
 
+@pytest.mark.attack(80)
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_one_attacker(attack):
     """The probe inside fails when /healthz or another tenant's cell is not answered with 200."""

@@ -192,6 +192,7 @@ def test_a_link_needs_no_key(server, picture):
     assert server.tcp("GET", url.replace("?", "/info?"), key=False).status == 401
 
 
+@pytest.mark.attack(85)
 def test_a_link_that_was_changed(server, picture):
     url = link(server, picture)
     path, _, query = url.partition("?")

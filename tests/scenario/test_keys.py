@@ -72,6 +72,7 @@ def raw_status(server, *headers, path="/v1/info"):
         return int(link.makefile("rb").readline().split()[1])
 
 
+@pytest.mark.attack(85)
 def test_one_header_twice(server):
     """Which of two keys counts is for nobody to guess, whatever header they are in."""
     one, two = server.caller("acme").text, server.caller("other").text
@@ -134,6 +135,7 @@ def test_an_admin_reads_its_own_audit(server):
     assert {"acme", "other"} <= {json.loads(line).get("tenant") for line in everybody.splitlines()}
 
 
+@pytest.mark.attack(86)
 def test_metrics_name_no_other_tenant(server):
     """A key for metrics sees the whole server's numbers, and of names only its own tenant's."""
     for tenant in ("acme", "other"):

@@ -125,6 +125,7 @@ def test_sizes_may_be_written_as_usual(flag, value):
     assert support.run_json("pass", flag, value).meta["resource_limits"]["memory_bytes"] == 1 << 30
 
 
+@pytest.mark.attack(83)
 @pytest.mark.needs_namespaces
 @pytest.mark.parametrize("left", ["waited for", "left behind"])
 def test_cpu_time_is_that_of_every_process(left):

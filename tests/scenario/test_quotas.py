@@ -265,6 +265,7 @@ def test_the_queue_is_bounded():
         assert one.post("/v1/run", {"code": "print(1)"})["stdout"] == "1\n"
 
 
+@pytest.mark.attack(83)
 def test_cpu_of_what_is_given_up():
     """A client that leaves before its program ends has used it all the same."""
     with server_of(cpu=1) as server:
@@ -277,6 +278,7 @@ def test_cpu_of_what_is_given_up():
                           lambda reply: reply.status != 200, "its time is counted"), "cpu")
 
 
+@pytest.mark.attack(83)
 def test_cpu_of_what_still_runs():
     """A program that never ends is counted while it runs."""
     with server_of(cpu=1) as server:

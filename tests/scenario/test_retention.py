@@ -4,6 +4,7 @@ import serve
 import support
 import tenants
 
+pytestmark = pytest.mark.attack(81)
 MIB = 1 << 20
 
 

@@ -325,6 +325,7 @@ PARTIAL = {"nothing": b"", "half a head": b"GET /v1/info HTTP/1.1\r\nHost: local
            "no key needed": SECOND}
 
 
+@pytest.mark.attack(84)
 @pytest.mark.parametrize("kind", PARTIAL)
 def test_a_flood_without_a_key_locks_nobody_out(server, kind):
     """More connections than the server has, all of one address: clients with a key do not notice."""
