@@ -5,7 +5,7 @@ from harness import median, percentile
 from python_report import share_pooled, times
 from report import MB, noise_line, table, verdict
 
-# design.md, section 7, and what users are promised.
+# The budgets, and what users are promised.
 WARM_MS, COLD_MS = 50, 2000
 
 ALONE_NOTE = """\

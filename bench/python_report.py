@@ -5,7 +5,7 @@ from report import MB, noise_line, ratio, table, verdict
 from session_report import ms3
 from sessions import BARE, HEALTH
 
-# design.md, section 7.
+# The budgets.
 POOL_P50_MS, POOL_P99_MS = 2, 10
 NO_POOL_P50_MS = {"base": 4, "core": 8, "data": 12}
 TIMES_FASTER = 50

@@ -6,7 +6,7 @@ from sessions import GIGABYTE
 
 FAIR_BUDGET = 2
 SPEED_BUDGET_MBS = 500
-# Of design.md section 7: [(call, pace, percentile, ms)]
+# Budgets: [(call, pace, percentile, ms)]
 CALL_BUDGETS = ((KINDS[2][0], "back to back", 50, 2), (KINDS[2][0], "back to back", 99, 10),
                 (KINDS[5][0], "back to back", 50, 0.5), (KINDS[5][0], "paced", 50, 1))
 

@@ -1,7 +1,7 @@
 /*
  * doors.h - the doors that this program has. Pure.
  *
- * Runs in: broker
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_API_DOORS_H
 #define BAILEY_API_DOORS_H

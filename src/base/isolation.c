@@ -121,8 +121,8 @@ const struct isolation_layer_row isolation_layer_table[_ISOLATION_LAYER_MAX] = {
         {
             "overlay",
             false,
-            "programs of the host are shown through an overlay of the box's own: nobody else's use "
-            "of them is seen with inotify, and no lock on them reaches the host",
+            "programs of the host are shown through an overlay of the box's own: inotify shows no "
+            "other process's use of them, and no lock on them reaches the host",
             "Linux 5.11 or later with overlayfs (modprobe overlay), and no other mounts below /usr "
             "or the interpreter's folder",
         },

@@ -28,7 +28,7 @@ enum isolation_layer {
     ISOLATION_LAYER_UID_SPLIT,
     ISOLATION_LAYER_PROC, /* a fresh /proc; without it the box has none (which does not weaken it)
                            */
-    ISOLATION_LAYER_OVERLAY, /* the host's files through an overlay: inodes that nobody shares */
+    ISOLATION_LAYER_OVERLAY, /* the host's files through an overlay: inodes of the box's own */
     _ISOLATION_LAYER_MAX,
 };
 

@@ -155,7 +155,7 @@
 #define LIMIT_EGRESS_DROP (64 * KIB) /* bytes that a caller sends beyond what is allowed */
 
 /* one HTTP request */
-#define LIMIT_SETTINGS 256               /* sets of callers' settings that nobody uses now */
+#define LIMIT_SETTINGS 256               /* unused sets of callers' settings that are kept */
 #define LIMIT_HTTP_HEADERS (64 * KIB)    /* its line and headers */
 #define LIMIT_HTTP_TARGET (8 * KIB)      /* path and query */
 #define LIMIT_HTTP_SEGMENTS 64           /* of the path */
@@ -211,7 +211,7 @@
 #define LIMIT_BOX_KERNEL_GROWTH (2 * MIB) /* of the machine, after which locks are counted */
 #define LIMIT_TREE_DEPTH 64               /* folders below /tmp/output that are looked into */
 
-/* patience, in milliseconds */
+/* timeouts, in milliseconds */
 #define BRINGUP_PATIENCE_MS 20000   /* a box that is not ready by then has failed */
 #define HTTP_IDLE_MS 600000         /* a connection without progress and without a request */
 #define HTTP_HEAD_MS 30000          /* for the whole head of a request */
@@ -227,9 +227,9 @@
 #define EGRESS_LEAVE_MS 2000        /* for a caller to read why it was refused */
 #define DOCKER_HELLO_MS 10000       /* a Docker that is there says which it is */
 #define DOCKER_CALL_MS 60000        /* one call of Docker's */
-#define HOST_MAKE_MS 1800000        /* a provider host may take so long for a box, */
-#define DOCKER_PULL_MS HOST_MAKE_MS /* because an image comes */
-#define DOCKER_PULL_TELL_MS 200     /* how far it is is told so often */
+#define HOST_MAKE_MS 1800000        /* for a provider host to make a box: */
+#define DOCKER_PULL_MS HOST_MAKE_MS /* an image may have to be pulled */
+#define DOCKER_PULL_TELL_MS 200     /* between two reports of its progress */
 #define HOST_BRINGUP_MS 30000       /* a box that was started says that it is ready */
 #define HOST_ATTACH_MS 60000        /* the stream to it is opened */
 #define HOST_LEAVE_MS 10000         /* boxes are removed before the provider host leaves */

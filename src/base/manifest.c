@@ -199,7 +199,7 @@ static int walk_item(struct walk *walk, struct manifest_item *item, unsigned dep
     int r = walk->look ? walk->look(walk->ctx, item) : 0;
 
     if (r != 0)
-        return r < 0 ? error_set(walk->err, r, ERROR_ENGINE, "sealing '%s': %s", item->path,
+        return r < 0 ? error_set(walk->err, r, ERROR_ENGINE, "recording '%s': %s", item->path,
                                  strerror(-r))
                      : 0;
     if (walk->manifest.count >= LIMIT_LAYER_FILES)
@@ -208,7 +208,7 @@ static int walk_item(struct walk *walk, struct manifest_item *item, unsigned dep
     if (S_ISREG(item->status.st_mode))
         return add_file(walk, item);
     if (!S_ISDIR(item->status.st_mode) && !item->target)
-        return error_set(walk->err, -EINVAL, ERROR_BAD_INPUT, "'%s' is no file, folder or link",
+        return error_set(walk->err, -EINVAL, ERROR_BAD_INPUT, "'%s' is not a file, folder or link",
                          item->path);
     r = add_entry(walk, item, NULL);
     if (r < 0 || item->target)
@@ -287,7 +287,7 @@ static int walk_top(struct walk *walk, int folder_fd)
     if (walk->look)
         r = walk->look(walk->ctx, &top);
     if (r < 0)
-        return error_set(walk->err, r, ERROR_ENGINE, "sealing the folder: %s", strerror(-r));
+        return error_set(walk->err, r, ERROR_ENGINE, "recording the folder: %s", strerror(-r));
     return walk_folder(walk, folder_fd, 0, 0);
 }
 

@@ -47,7 +47,7 @@ int tar_link(struct buf *tar, const char *path, const char *target); /* symbolic
 int tar_file(struct buf *tar, const char *path, unsigned mode, const void *data, size_t length);
 int tar_end(struct buf *tar);
 
-/* The first plain file's contents, whoever made the archive; NULL: there is none. */
+/* Contents of the first plain file, in an archive of any origin; NULL: there is none. */
 const char *tar_first(const struct buf *tar, size_t *ret_length);
 
 #endif

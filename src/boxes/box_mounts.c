@@ -52,7 +52,7 @@ static int own_files(struct plan_builder *builder, const struct launch_spec *spe
         const char *target = plan_builder_text(builder, BOX_MOUNTS "/%s", file->path);
 
         if (file->path[0] == '/' || strstr(file->path, ".."))
-            return error_set(err, -EINVAL, ERROR_ENGINE, "'%s' is no file of a box", file->path);
+            return error_set(err, -EINVAL, ERROR_ENGINE, "'%s' is not a file of a box", file->path);
         for (const char *slash = strchr(file->path, '/'); slash; slash = strchr(slash + 1, '/'))
             plan_builder_step(builder, STEP_DIR,
                               plan_builder_text(builder, BOX_MOUNTS "/%.*s",

@@ -7,7 +7,7 @@
  * process, mount, control group, folder, descriptor. One thread. Parses nothing that came from a
  * client or a guest but the READY and FAILED frames of a warden that has not met a guest yet.
  *
- * Runs in: launcher, commands
+ * Runs in: launcher, commands, supervisor
  */
 #ifndef BAILEY_BOXES_BOXES_H
 #define BAILEY_BOXES_BOXES_H

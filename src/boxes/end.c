@@ -50,7 +50,7 @@ void end_but_group(struct launched *launched, struct launch_usage *usage)
     close_if_any(&launched->egress_fd);
     if (usage) {
         struct cgroup_usage
-            all; /* with what died together with the warden, which nobody waits for */
+            all; /* with processes that died with the warden and were never waited for */
 
         cgroup_usage(&launched->group, &all);
         usage->cpu_us = (uint64_t)(counted.ru_utime.tv_sec + counted.ru_stime.tv_sec) * 1000000 +

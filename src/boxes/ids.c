@@ -80,12 +80,12 @@ void ids_return(void)
     uid_t own = getuid();
 
     if (syscall(SYS_setresuid, -1, own, -1) < 0 || geteuid() != own)
-        abort(); /* never go on as somebody else */
+        abort(); /* never go on with another id */
 }
 
 /*
- * Inside an outer container that hides parts of /proc an engine cannot have one of its own, and the
- * container's shows other numbers than ours: there the kernel says them for a descriptor.
+ * Where an outer container masks parts of /proc, the engine cannot mount one of its own, and the
+ * container's shows other pids: the fdinfo of the pidfd has the right one.
  */
 pid_t ids_proc_number(pid_t pid, int pid_fd)
 {

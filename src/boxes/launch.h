@@ -2,7 +2,7 @@
  * launch.h - a box on its way, for a caller that does something else meanwhile (the launcher), and
  * what supervisor/ and launcher/ have to know about ids. boxes.h is for callers that wait.
  *
- * Runs in: launcher, commands
+ * Runs in: launcher, commands, supervisor
  */
 #ifndef BAILEY_BOXES_LAUNCH_H
 #define BAILEY_BOXES_LAUNCH_H

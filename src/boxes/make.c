@@ -252,7 +252,7 @@ static int begin_way(struct launch *launch, enum launch_way way, struct error *e
     r = begin_child(launch, err);
     if (r == -EACCES && launched->group.flavour == CGROUP_V2 &&
         str_equal(err->stage, "clone namespaces")) {
-        /* The group may not be entered by the likes of us: made without, and said so. */
+        /* This user may not enter the group: the box has none, and the result says so. */
         cgroup_remove(&launched->group);
         return begin_way(launch, way, err);
     }

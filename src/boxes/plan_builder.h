@@ -61,7 +61,7 @@ void plan_builder_limits(struct plan_builder *builder, const struct launch_spec 
                          struct launched *launched);
 /* Of those, what is the same for every guest. */
 void plan_builder_rlimits(struct plan_builder *builder);
-/* Of the environment, likewise; PATH is the caller's to say, and before it the shares. */
+/* Environment variables of every guest; the caller sets PATH, with the shares before it. */
 #define PLAN_BUILDER_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PLAN_BUILDER_LANGUAGE "C.UTF-8"
 void plan_builder_short_list(struct plan_builder *builder, const char *language);

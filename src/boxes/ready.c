@@ -139,9 +139,10 @@ static int take_descriptors(struct launched *launched, const struct launch_spec 
     return 0;
 }
 
-static int nonsense(struct error *err)
+static int invalid_message(struct error *err)
 {
-    return error_set(err, -EPROTO, ERROR_BOX_LOST, "the box sent nonsense while it was made");
+    return error_set(err, -EPROTO, ERROR_BOX_LOST,
+                     "the box sent an invalid message while it was made");
 }
 
 int ready_receive(struct launched *launched, const struct launch_spec *spec,
@@ -159,13 +160,13 @@ int ready_receive(struct launched *launched, const struct launch_spec *spec,
     if (length <= 0 && length != -EPROTO)
         return error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost while it was made");
     if (length < 0 || frame_decode(data, (size_t)length, &frame) < 0)
-        return nonsense(err);
+        return invalid_message(err);
     if (frame.type == FRAME_FAILED && message_fail_unpack(&frame, &fail) == 0)
         return stage_error(builder, &fail, err);
     if (frame.type != FRAME_READY || message_ready_unpack(&frame, &ready) < 0 ||
         ready.version != WIRE_VERSION ||
         take_descriptors(launched, spec, ready.descriptors, &came) < 0)
-        return nonsense(err);
+        return invalid_message(err);
     note_ready(launched, &ready);
     return 1;
 }

@@ -1,4 +1,4 @@
-/* broker.c - the broker's life: open, take over, serve, say goodbye; see broker.h. */
+/* broker.c - the life of the broker: open, adopt, serve, stop; see broker.h. */
 #include "broker/broker.h"
 
 #include <errno.h>
@@ -74,12 +74,12 @@ struct broker {
     size_t dataset_count;
     struct buf output, artifacts; /* their names as the user sees them */
     struct reactor_timer *idle;
-    uint64_t idle_since_ms; /* 0: somebody is there */
+    uint64_t idle_since_ms; /* 0: not idle */
     uint64_t clients_seen;  /* at the last look */
     int status;
 };
 
-/* The first one is waited for: whoever started the daemon gets the text. Others are logged. */
+/* The process that started the daemon gets the first error; later ones are logged. */
 static int fail(const struct error *err)
 {
     struct launcher_message message = {.type = LAUNCHER_FAILED, .failed = *err};
@@ -209,7 +209,7 @@ static int confine_files(struct broker *broker, struct error *err)
     return broker_confine_files(&spec, err);
 }
 
-/* ---- nobody needs us ---- */
+/* ---- exit when idle ---- */
 
 static uint64_t idle_look_ms(const struct broker *broker)
 {
@@ -225,7 +225,7 @@ static void on_idle(void *ctx)
 {
     struct broker *broker = ctx;
     uint64_t now = clock_now_ms();
-    struct http_server *server = broker->server; /* NULL: it says goodbye already */
+    struct http_server *server = broker->server; /* NULL: the broker is stopping */
     uint64_t clients = server ? http_server_clients_ever(server) : 0;
     bool is_idle = server && session_manager_is_idle(broker->manager) &&
                    http_server_clients(server) == 0 && clients == broker->clients_seen;
@@ -290,7 +290,7 @@ static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
     return 0;
 }
 
-/* A key that nobody asked for is a change of keys too. */
+/* A first key that is made without a request goes into the audit log, too. */
 static void tell_first_key(struct broker *broker, const char *key)
 {
     size_t begin = strcspn(key, "_");

@@ -65,7 +65,7 @@ static void on_progress(void *ctx, enum host_progress what, const char *image, c
     bool is_between = what == PROGRESS_GOES_ON;
 
     if (what == PROGRESS_FAILED) {
-        clear_line(job); /* whoever waits is told why */
+        clear_line(job); /* the error goes to the caller */
         return;
     }
     if (is_between && !(job->shows && job->is_terminal) && now_ms - job->shown_ms < TELL_MS)
@@ -105,7 +105,7 @@ static void fill_spec(struct host_spec *spec, const struct backend_row *backend,
         .left = on_left,
     };
     if (!spec->state)
-        return;                          /* one box, for somebody who sees how far it is */
+        return;                          /* one box for a command, which shows progress */
     spec->has_kernels = config->is_warm; /* SANDBOX_WARM */
     if (backend->ops->fill)
         backend->ops->fill(config, spec);
@@ -150,7 +150,7 @@ int host_main(const char *name)
     int r;
 
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, SIG_IGN); /* a terminal's: whoever started us says when it is over */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C of a terminal: the parent process ends this one */
     prctl(PR_SET_DUMPABLE, 0);
     fcntl(HOST_RENDEZVOUS_FD, F_SETFD, FD_CLOEXEC);
     fcntl(HOST_WARDEN_FD, F_SETFD, FD_CLOEXEC);

@@ -71,9 +71,9 @@ int listeners_open(struct listeners *listeners, json_t *settings, struct error *
 }
 
 /*
- * Where only this machine comes, a browser on it is who may be made to (DNS rebinding), so names
- * are checked always; elsewhere under whatever name a proxy in front of it has, unless they are
- * configured.
+ * On loopback the Host header is always checked: a page in a browser of this machine could reach
+ * the server by DNS rebinding. On other addresses every name is accepted, because a proxy in front
+ * may use any, unless SANDBOX_HOSTS is set.
  */
 int listeners_configure(struct listeners *listeners, const struct config *config, struct error *err)
 {
@@ -210,6 +210,7 @@ void listeners_say(const struct listeners *listeners, const char *key, bool is_j
         say_json(listeners, key, &text);
     else
         say_text(listeners, key, &text);
-    (void)fd_write_all(BROKER_LOG_FD, buf_text(&text), text.length); /* nobody else to tell */
+    (void)fd_write_all(BROKER_LOG_FD, buf_text(&text),
+                       text.length); /* there is no other place to report it */
     explicit_bzero(text.data, text.length);
 }

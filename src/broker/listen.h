@@ -50,7 +50,7 @@ int listeners_admit(const struct listeners *listeners, const struct config *conf
                     struct index *index, char key[KEY_TEXT_MAX], struct error *err);
 int listeners_start(const struct listeners *listeners, json_t *settings, struct front *front,
                     struct error *err);
-/* For whoever started the daemon, on its standard error: the addresses, and the key this once. */
+/* Prints the addresses, and the new key this once, on standard error. */
 void listeners_say(const struct listeners *listeners, const char *key, bool is_json);
 
 /* {"certificate", "key"} of the settings or of a reload; false: there is none. */

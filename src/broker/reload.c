@@ -16,7 +16,7 @@
 #include "session/session_manager.h"
 #include "session/tenant.h"
 
-/* Keys that are looked at whenever they are needed, so that a new value is all it takes. */
+/* Keys that are read at each use, so that a new value takes effect at once. */
 static const enum config_key live[] = {
     KEY_LOG,          KEY_HOSTS,      KEY_CORS_ORIGINS,   KEY_EXECUTE_OPEN, KEY_QUEUE,
     KEY_LINK_TIME,    KEY_AUDIT_SIZE, KEY_AUDIT_KEEP,     KEY_QUOTA_RUNS,   KEY_QUOTA_SESSIONS,
@@ -24,7 +24,7 @@ static const enum config_key live[] = {
     KEY_MAX_SESSIONS,
 };
 
-/* The files of a certificate are read by whoever reloads; it can be another one, and not none. */
+/* The reloading command reads the certificate. It can be replaced, not removed. */
 static bool is_live(const struct reload *reload, const struct config *fresh, size_t key)
 {
     if (key == KEY_TLS_CERTIFICATE || key == KEY_TLS_KEY)
@@ -49,7 +49,7 @@ static bool has_name(json_t *names, const char *name)
     return false;
 }
 
-/* Not the configuration's to say: where it is, and what the starter's flags said. */
+/* A reload does not change the state folder, nor keys that flags of `serve` have set. */
 static bool is_fixed(const struct reload *reload, size_t key)
 {
     return key == KEY_STATE_DIR || !config_table[key].env ||
@@ -224,7 +224,7 @@ static void tell(json_t *changed, json_t *restart, bool has_certificate)
     json_t *name;
     size_t i;
 
-    /* Not lines of every day: whoever reads the log later has to find when settings changed. */
+    /* Warnings, so that the log shows when settings changed at every log level. */
     json_array_foreach(changed, i, name) log_warning("reload: %s changed", json_string_value(name));
     json_array_foreach(restart, i, name) log_warning(
         "reload: %s needs a restart, continuing without the new value", json_string_value(name));

@@ -1,8 +1,8 @@
 /*
  * reload.h - new configuration and certificates for a broker that goes on (POST /v1/reload).
  *
- * Whoever asks has read both with his own rights. What can change while sessions live changes, for
- * the rest the answer says which keys need a restart. All or nothing: a value that is wrong, or a
+ * The caller has read both with its own rights. Keys that can change while sessions live are
+ * applied; the reply lists those that need a restart. All or nothing: a value that is wrong, or a
  * certificate that cannot be used, changes nothing. One thread, no I/O.
  *
  * Runs in: broker
@@ -18,7 +18,7 @@
 struct session_manager;
 
 struct reload {
-    struct config *config; /* the one that everybody reads: changed in place */
+    struct config *config; /* the shared one: changed in place */
     /* "tls" and "env" are replaced, for a later broker; "flags" and "environment" name the keys
      * that came from there when the server was started */
     json_t *settings;

@@ -115,7 +115,7 @@ static void judge(struct doctor_interpreter *row, const struct result *result)
     }
 }
 
-/* A file that is there need not be one that runs: each interpreter gets a box and an empty line. */
+/* An existing file may not run, so each interpreter runs an empty program in a box. */
 static void try_interpreters(struct doctor *doctor, const struct config *config, int cancel_fd)
 {
     static const char code[] = "\n";

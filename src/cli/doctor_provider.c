@@ -44,7 +44,7 @@ static int start(const char *program, const char *config_file, char *const *env,
     return -r;
 }
 
-/* Those that are elsewhere and configured, or that somebody could mean. */
+/* Providers other than local that are configured, or that a user could mean. */
 static bool is_asked(const struct provider_row *row, const struct config *config)
 {
     if (!row->ops || !provider_can(row, PROVIDER_HOSTED))

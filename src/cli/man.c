@@ -9,8 +9,9 @@
 #include "cli/version.h"
 
 /*
- * Text into roff: backslashes and dashes are escaped (a plain - may become a typographic hyphen
- * that nobody can paste), and a line that begins with a control character gets a \& before it.
+ * Text into roff: backslashes and dashes are escaped (a plain - may become a typographic hyphen,
+ * which a shell does not understand), and a line that begins with a control character gets a \&
+ * before it.
  */
 static int roff(const char *text, struct buf *to)
 {

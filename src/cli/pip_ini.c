@@ -231,7 +231,7 @@ static int read_variables(const struct pip_sources *sources, struct pip_values *
     return 0;
 }
 
-/* What /dev/null names is: no file at all. One that is there replaces the user's own. */
+/* PIP_CONFIG_FILE=/dev/null means no file. An existing file replaces the user's own. */
 int pip_values_read(const struct pip_sources *sources, struct pip_values *values, char ***unread)
 {
     const char *named = env_text(sources->env, "PIP_CONFIG_FILE");

@@ -128,7 +128,7 @@ static int add_wheels(struct work *work, const char *path, char ret_box[64])
         return warn(work, "find-links", "more than 8 folders");
     if (geteuid() == 0 && (status.st_mode & 05) != 05)
         return warn(work, "find-links",
-                    "a folder that not everybody may read: installers have an "
+                    "a folder that other users may not read: installers have an "
                     "id of their own, continuing without it");
     str_format(ret_box, 64, PIP_WHEELS "/%zu", settings->wheel_count);
     settings->wheels[settings->wheel_count] =

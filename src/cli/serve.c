@@ -2,8 +2,8 @@
  * serve.c - `bailey serve`: decides where the daemon lives and what it gets, then starts it.
  *
  * Everything that reads the caller's configuration, environment or host files happens here; what
- * supervisor_run() gets is a constant specification. Whoever started the daemon on demand waits on
- * --ready-fd: it gets "ready", or the error's text, and then the end of the file.
+ * supervisor_run() gets is a constant specification. The command that started the daemon on demand
+ * waits on --ready-fd: it gets "ready", or the error's text, and then the end of the file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -100,7 +100,7 @@ struct preparation {
     struct buf settings;
     struct pip_settings pip;
     struct activation activation;
-    const char *notify; /* NOTIFY_SOCKET; NULL: nobody listens */
+    const char *notify; /* NOTIFY_SOCKET; NULL: none */
     uint64_t watchdog_ms;
     char engine[PATH_MAX];
     char layer[65]; /* of the configured template; empty: none, or it is not built */
@@ -374,7 +374,7 @@ static int open_log(struct preparation *made, struct error *err)
     return made->log_fd < 0 ? error_errno(err, "opening the log '%.300s'", path) : 0;
 }
 
-/* What the launcher warms first. One that is not built is told whoever asks for a box. */
+/* The layer that the launcher prewarms first. If it is not built, the first box reports that. */
 static void find_layer(struct preparation *made)
 {
     CLEANUP(built_free) struct built_template built = {0};
@@ -396,7 +396,7 @@ static int find_manager(struct preparation *made, char *const *env, struct error
     int result;
 
     if (made->request.is_on_demand)
-        return 0; /* the manager's words are for whoever started us */
+        return 0; /* sockets of a service manager are for the process that it started */
     result = activation_take(env, &made->activation, err);
     if (result < 0)
         return result;
@@ -410,7 +410,7 @@ static int find_manager(struct preparation *made, char *const *env, struct error
     return 0;
 }
 
-/* --listen over SANDBOX_LISTEN; a daemon that somebody else's command started opens nothing. */
+/* --listen over SANDBOX_LISTEN; a daemon that was started on demand opens no TCP address. */
 static int choose_addresses(struct preparation *made, struct error *err)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
@@ -511,7 +511,7 @@ static void on_taken(void *ctx)
 
     made->was_taken = true;
     made->daemon_fd = (int)syscall(SYS_pidfd_open, made->record.pid, 0);
-    /* First: whoever reads the line may start another server, which must find that this one is. */
+    /* Written first: a reader of this line may start another server, which must find the record. */
     if (paths_write_record(&made->paths, made->record.pid, false, &err) < 0)
         log_warning("%s, continuing without it", err.text);
     message_print("took over the daemon that was running (pid %d), with its sessions",
@@ -550,7 +550,7 @@ static int serve(struct preparation *made, struct error *err)
     struct supervisor_spec spec;
     int result;
 
-    /* The folder that somebody happened to be in must stay removable. */
+    /* The caller's working folder must stay removable. */
     if (made->request.is_on_demand && chdir("/") < 0)
         return error_errno(err, "leaving the working folder");
     if (has_log && dup2(made->log_fd, STDERR_FILENO) < 0)
@@ -607,7 +607,7 @@ static int serve(struct preparation *made, struct error *err)
     return result;
 }
 
-/* Whoever waits gets the reason, not just the end of the file. */
+/* The waiting command gets the reason, not just the end of the file. */
 static void tell_waiting(int ready_fd, const struct error *err)
 {
     if (ready_fd >= 0)

@@ -150,7 +150,7 @@ static const struct option_row options[] = {
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
 };
 
-/* One tool needs no session and no daemon; a name that nobody knows is told so here. */
+/* One tool needs no session and no daemon; an unknown name is refused here. */
 static bool hands_over(const struct parsed *parsed)
 {
     const char *name = parsed->operands[0];

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "config/internal.h"
+#include "config/config_private.h"
 #include "model/result.h"
 #include "runtime/provider.h"
 

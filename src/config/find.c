@@ -3,7 +3,7 @@
  *
  * A file that was found, not named, must be owned by the caller (or root) and not writable by other
  * users: otherwise a guest's output or another user's file in the working folder would set the next
- * run's limits (attacks.md 44). The check uses the descriptor that is then read, so the file cannot
+ * run's limits (attack 44 of docs/security.md). The check uses the descriptor that is then read, so the file cannot
  * be swapped.
  */
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "config/internal.h"
+#include "config/config_private.h"
 
 #define FILE_NAME "bailey.yaml"
 #define SYSTEM_FILE "/etc/bailey/" FILE_NAME

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "config/internal.h"
+#include "config/config_private.h"
 #include "model/text.h"
 #include "runtime/provider.h"
 
@@ -187,7 +187,7 @@ static bool is_tighter(const struct config *asked, const struct config *server, 
 
     switch (key) {
     case KEY_TIMEOUT:  /* as the parameter of a call: LIMIT_TIMEOUT_MS is the maximum */
-    case KEY_TEMPLATE: /* whoever may use the server may use its templates */
+    case KEY_TEMPLATE: /* every caller may use the templates of the server */
         return true;
     case KEY_MAX_OUTPUT:
         return a->output_bytes <= s->output_bytes;
@@ -248,8 +248,8 @@ static int check_tighter(const struct settings_server *server, json_t *settings,
 /* ---- not more than the daemon was started with ---- */
 
 /*
- * What makes the boxes refuses more than the daemon was started with, whoever asks the broker for
- * it (launcher/launcher_box.c, runtime/host/box.c). `most`: the daemon's values for this type.
+ * Launcher and provider hosts refuse more than the daemon was started with, for every caller
+ * (launcher/launcher_box.c, runtime/host/box.c). `most`: the daemon's values for this type.
  */
 static int check_most(json_t *settings, const struct config *applied, const struct config *most,
                       struct error *err)

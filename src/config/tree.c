@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "config/internal.h"
+#include "config/config_private.h"
 
 #define PATH_SIZE 256 /* longer than any known path; a longer path is unknown */
 

@@ -13,8 +13,8 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "config/config_private.h"
 #include "config/image_name.h"
-#include "config/internal.h"
 #include "runtime/provider.h"
 
 enum field_type { FIELD_NONE, FIELD_U64, FIELD_U32, FIELD_INT, FIELD_BOOL, FIELD_LIST, FIELD_TEXT };

@@ -18,7 +18,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "config/internal.h"
+#include "config/config_private.h"
 
 #define YAML_DEPTH_MAX 64
 

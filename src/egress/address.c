@@ -56,7 +56,7 @@ static const struct range ranges[] = {
     {{0xff}, 8, ADDRESS_MULTICAST},
 };
 
-/* NAT64 (RFC 6052): an IPv4 address in another coat, to be judged as that. */
+/* NAT64 (RFC 6052): contains an IPv4 address, which is judged instead. */
 static const uint8_t nat64[12] = {0, 0x64, 0xff, 0x9b};
 
 static bool is_within(const uint8_t *bytes, const struct range *range)

@@ -7,7 +7,7 @@
  * forms, IPv6 in brackets) and has one form from then on. Everything else is refused: user names,
  * percent signs, NUL, blanks, zones, letters that are not ASCII (names of those are written xn--).
  *
- * Runs in: egress
+ * Runs in: egress, commands
  */
 #ifndef BAILEY_EGRESS_HOST_H
 #define BAILEY_EGRESS_HOST_H

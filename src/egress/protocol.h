@@ -5,7 +5,7 @@
  * packed by wire/pack.h; ADD comes with one descriptor, the others with none. The proxy reads
  * hostile bytes, so the launcher treats its messages as hostile. Fuzzed.
  *
- * Runs in: egress
+ * Runs in: egress, launcher, supervisor
  */
 #ifndef BAILEY_EGRESS_PROTOCOL_H
 #define BAILEY_EGRESS_PROTOCOL_H

@@ -8,11 +8,11 @@
 #include "base/str.h"
 #include "http/http_private.h"
 
-/* A larger body is not read to its end before its client is told that nobody wants it. */
+/* Bodies larger than this are refused before they have been read to the end. */
 #define PATIENT_BODY (64 * MIB)
 /*
- * And of one that does not say how long it is, as much is read and dropped before it is cut off; a
- * little where the client has its answer.
+ * A chunked body without a Content-Length is read and dropped up to this size before the connection
+ * is closed; up to a smaller size when the reply has been sent already.
  */
 #define PATIENT_DROP(request) ((request)->early_reply_ms ? LIMIT_HTTP_EARLY_REPLY : 1 * GIB)
 
@@ -37,8 +37,8 @@ static void handled(const struct http_request *request)
 }
 
 /*
- * Who is not let in is told so before it has sent a body: a small one is dropped first, so that its
- * client does read the answer, for any other the connection is closed behind it.
+ * A request without a valid key is refused before its body arrives. A small body is read and
+ * dropped, so that the client reads the reply; with a larger one the connection is closed.
  */
 static bool is_admitted(struct http_request *request)
 {
@@ -57,7 +57,7 @@ static bool is_admitted(struct http_request *request)
     return is_in;
 }
 
-/* Is called for a row and where there is none. */
+/* Called whether or not a route matched. */
 static void handle(struct http_request *request)
 {
     const struct http_server_spec *spec = &request->server->spec;
@@ -95,20 +95,20 @@ static void refuse_long(struct http_request *request)
     else
         str_format(why, sizeof(why), "the body is too large: at most %zu bytes here",
                    body_limit(request));
-    /* One that says its length ends: its client gets to read the answer behind it. */
+    /* A body with a Content-Length ends, so its client can read the reply after it. */
     if (request->body_length < 0)
         request->is_early_reply = request->must_close = true;
     http_request_refuse(request, 413, why);
 }
 
-/* What it sends next may be the rest of this one: nobody goes on reading. */
+/* The next bytes may belong to this body, so the connection is closed. */
 static void refuse_for_good(struct http_request *request, unsigned status, const char *why)
 {
     request->must_close = true;
     http_request_refuse(request, status, why);
 }
 
-/* Whether the headers are ones to go on with; else it was refused. */
+/* Checks the headers; false: the request was refused. */
 static bool look_at_headers(struct http_request *request)
 {
     const union MHD_ConnectionInfo *info =
@@ -144,9 +144,9 @@ static void find_row(struct http_request *request)
 }
 
 /*
- * A reply that is there before the body: a client that asked whether to send it, or that has a lot
- * of it, is answered now, and libmicrohttpd then closes the connection. Any other one sends first
- * and reads then: its body is dropped, so that it does read.
+ * The reply is ready before the body. Clients that sent Expect, or that have a large body, get it
+ * now, and libmicrohttpd then closes the connection. Other clients send first and read afterwards:
+ * their body is dropped, so that they read the reply.
  */
 static bool is_answered_early(const struct http_request *request)
 {

@@ -18,7 +18,7 @@
  */
 #define CHUNKED_BLOCK (4 * KIB)
 
-/* A reply that does not count as held: an error has to be sayable. */
+/* Replies up to this size do not count as held, so that an error can always be sent. */
 #define SHORT_REPLY (64 * KIB)
 
 static void add_header(struct MHD_Response *response, const char *header)

@@ -174,7 +174,7 @@ static void allow_add(struct route_match *match, const char *method)
 {
     size_t used = strlen(match->allow);
 
-    /* Whole words: GET and GET do not come twice, and none is the end of another one here. */
+    /* Each method is listed once; no method is part of another one. */
     if (strstr(match->allow, method))
         return;
     str_format(match->allow + used, sizeof(match->allow) - used, "%s%s", used > 0 ? ", " : "",

@@ -33,7 +33,7 @@ int route_compile(const struct http_route *routes, size_t count,
                   struct route_table **ret);      /* -ENOMEM */
 void route_table_free(struct route_table *table); /* NULL is fine */
 
-/* {x*} joins the segments it takes in the target's memory: nobody reads those afterwards. */
+/* {x*} joins its segments in the memory of `target`; those are not valid afterwards. */
 void route_find(const struct route_table *table, const char *method, struct http_target *target,
                 struct route_match *ret);
 /* Whether a path is one of this pattern, whatever the method. */

@@ -4,8 +4,8 @@
  *
  * libmicrohttpd on the caller's reactor. One thread, never blocks. Knows no tool and no JSON: a row
  * says which handler gets which method and path, the handler answers now or later. A request lives
- * until its reply is out or its client left; `gone` (at most once) says that nobody waits any more,
- * after which the handler must not touch the request. Every size has a ceiling.
+ * until its reply is out or its client left; `gone` (at most once) reports that the client has
+ * left, after which the handler must not touch the request. Every size has a ceiling.
  *
  * Runs in: broker, hosts, commands
  */
@@ -39,8 +39,8 @@ struct http_route {
     size_t body_max; /* of a stream: 0 is no limit */
     void (*handle)(struct http_request *request, void *ctx);
     const void *row; /* the caller's own */
-    /* With the head, before a byte of the body is taken; false: it was answered, and who has a
-     * large body to send is not waited for. May be NULL. */
+    /* Called with the headers, before the body. false: the request was answered, and a large body
+     * is not read. May be NULL. */
     bool (*admit)(struct http_request *request, void *ctx);
 };
 
@@ -106,7 +106,7 @@ void http_server_quiesce(struct http_server *server); /* no new connections */
 unsigned http_server_clients(const struct http_server *server);
 uint64_t http_server_clients_ever(const struct http_server *server);
 const char *http_library_version(void); /* of libmicrohttpd, e.g. "1.0.1" */
-/* Every request is gone(). From inside a callback too: nobody is called after it. NULL is fine. */
+/* Every request is gone(). May be called in a callback; no callback follows. NULL is fine. */
 void http_server_stop(struct http_server *server);
 
 /* New certificate for connections that come from now on; those that are there keep theirs. */
@@ -122,9 +122,9 @@ const char *http_peer(const struct http_request *request); /* "127.0.0.1:4711", 
  */
 const char *http_request_id(const struct http_request *request);
 const struct trace *http_trace(const struct http_request *request);
-/* For done(), and for who asks later: tenant and id of a key. */
+/* Tenant and id of the key, for done() and for http_tenant(), http_key(). */
 void http_set_who(struct http_request *request, const char *tenant, const char *key);
-const char *http_tenant(const struct http_request *request); /* empty: nobody said */
+const char *http_tenant(const struct http_request *request); /* empty: not set */
 const char *http_key(const struct http_request *request);
 /* Its connection is one of a client with a key from now on. */
 void http_set_admitted(struct http_request *request);
@@ -153,22 +153,21 @@ void http_body_drop(struct http_request *request);
 int http_hold(struct http_request *request, size_t bytes);
 
 /*
- * Who is told that the client left before there was a reply; set it before handle() returns. After
- * http_reply() and http_reply_stream() nobody is told: a source is freed().
+ * Sets the callback for a client that leaves before the reply; call it before handle() returns. It
+ * is not called after http_reply() or http_reply_stream(): a source gets freed() instead.
  */
 void http_on_gone(struct http_request *request, void (*gone)(void *ctx), void *ctx);
 
 /*
- * Who is told what is sent of the reply, as it goes, and once when the request is over (answered or
- * not). Neither may touch the request. Only one can watch: false, and nobody is added, for a
- * second.
+ * Sets callbacks for the bytes of the reply that were sent and for the end of the request (answered
+ * or not). They must not use the request. One watcher per request; false: there is one already.
  */
 struct http_watcher {
     void (*sent)(void *ctx, uint64_t bytes); /* so many more */
     void (*over)(void *ctx);
 };
 bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx);
-void *http_watched_by(const struct http_request *request); /* its ctx; NULL: nobody */
+void *http_watched_by(const struct http_request *request); /* its ctx; NULL: none */
 
 /*
  * STREAM_BODY: data() takes what it can (less than length: it is called again after
@@ -192,9 +191,9 @@ void http_reply_text(struct http_request *request, unsigned status, const char *
 
 /*
  * A reply that is made while it is sent. more() fills at most `size` bytes and returns how many;
- * 0: not now, http_reply_more() calls it again; HTTP_END; HTTP_ABORT breaks the connection so that
- * nobody takes half for the whole. freed() is called once, last, whatever happened (instead of
- * gone()). length -1: unknown (chunked).
+ * 0: not now, http_reply_more() calls it again; HTTP_END; HTTP_ABORT breaks the connection, so that
+ * a partial reply is not taken for a whole one. freed() is called once, last, whatever happened
+ * (instead of gone()). length -1: unknown (chunked).
  */
 #define HTTP_END (-1L)
 #define HTTP_ABORT (-2L)

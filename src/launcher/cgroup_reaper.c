@@ -60,7 +60,7 @@ void cgroup_reaper_tick(struct launcher *launcher, uint64_t now_ms)
         log_debug("a control group cannot be removed, continuing without that");
         return; /* it is removed with the engine's own */
     }
-    /* Not yet: the others first, and all a little later should it be the same with them. */
+    /* Still busy: the other groups come first, and this one again RETRY_MS later. */
     launcher->reap_groups_at_ms = now_ms + RETRY_MS;
     *launcher->dead_groups_end = dead_group;
     launcher->dead_groups_end = &dead_group->next;

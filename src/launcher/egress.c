@@ -60,7 +60,7 @@ static void on_egress(struct loop_source *source, uint32_t events)
             return;
         fd_closep(&fd);
         if (r < 0 || message.type != EGRESS_VERDICT) {
-            hang_up(launcher, r == -EPIPE ? "is gone" : "sent nonsense");
+            hang_up(launcher, r == -EPIPE ? "is gone" : "sent an invalid message");
             return;
         }
         pass_on(launcher, &message);

@@ -2,7 +2,7 @@
  * hand.h - what survives an exec and what does not: descriptors, programs, privileges. For
  * supervisor/ and launcher/, which start each other's programs.
  *
- * Runs in: launcher
+ * Runs in: launcher, supervisor
  */
 #ifndef BAILEY_LAUNCHER_HAND_H
 #define BAILEY_LAUNCHER_HAND_H

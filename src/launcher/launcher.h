@@ -3,7 +3,7 @@
  * descriptors that it gives to the broker and to provider hosts, and the arguments it is started
  * with.
  *
- * Runs in: launcher
+ * Runs in: launcher, supervisor, broker, hosts, commands
  */
 #ifndef BAILEY_LAUNCHER_LAUNCHER_H
 #define BAILEY_LAUNCHER_LAUNCHER_H

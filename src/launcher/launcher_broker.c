@@ -457,7 +457,7 @@ static void on_control(struct loop_source *source, uint32_t events)
             return;
         }
         if (r < 0 || !answer(launcher, &message)) {
-            broker_misbehaved(launcher, "sent nonsense");
+            broker_misbehaved(launcher, "sent an invalid message");
             return;
         }
         if (launcher->is_over)

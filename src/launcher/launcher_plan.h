@@ -6,7 +6,7 @@
  * sealed memfd, written and read by the same program) and from descriptors by number. Its
  * environment is the broker's.
  *
- * Runs in: launcher
+ * Runs in: launcher, supervisor
  */
 #ifndef BAILEY_LAUNCHER_LAUNCHER_PLAN_H
 #define BAILEY_LAUNCHER_LAUNCHER_PLAN_H

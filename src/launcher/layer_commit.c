@@ -86,7 +86,7 @@ static void refuse(struct launcher *launcher, uint32_t serial, int num, const ch
     answer(launcher, &layer_committed);
 }
 
-/* What the child said, read as the packet of a stranger: it has handled a guest's files. */
+/* The report of the child is parsed as untrusted: the child handled files of a guest. */
 static void tell(struct layer_commit_job *job)
 {
     uint8_t packet[LAUNCHER_MESSAGE_MAX];

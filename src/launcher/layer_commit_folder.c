@@ -114,7 +114,7 @@ static bool has_record(int dir_fd, const char *package, const char *name)
     return is_there;
 }
 
-/* pip writes down what it unpacks; a file that is in no list was made by somebody else. */
+/* pip records what it unpacks; a file in no RECORD was not made by pip. */
 static bool is_recorded(int dir_fd, const char *name)
 {
     DIR *folder = folder_list(dir_fd, ".");

@@ -16,7 +16,7 @@
 
 /*
  * Words are sent as their index in a table (those of errors in base/error.h): the result is always
- * one of the known words, whoever sent it. These are the launcher's own stages; those of sandbox/
+ * one of the known words, from any sender. These are the launcher's own stages; those of sandbox/
  * follow by their number.
  */
 static const char *const own_stages[] = {NULL, "clone namespaces", "write id maps"};

@@ -8,7 +8,7 @@
  * talks to clients, so it may have been taken over). Fuzzed. No I/O here except launcher_send() and
  * launcher_receive().
  *
- * Runs in: launcher
+ * Runs in: launcher, broker, hosts
  */
 #ifndef BAILEY_LAUNCHER_PROTOCOL_H
 #define BAILEY_LAUNCHER_PROTOCOL_H

@@ -94,7 +94,7 @@ void zygote_strays_kill(uint32_t id, const pid_t *pids, size_t count)
 }
 
 /* True: it is not a child of the launcher, or no longer. */
-static bool bury(uint32_t id, pid_t pid)
+static bool reap_stray(uint32_t id, pid_t pid)
 {
     siginfo_t info = {0};
 
@@ -105,12 +105,12 @@ static bool bury(uint32_t id, pid_t pid)
     return info.si_uid != id || waitpid(pid, NULL, WNOHANG | __WALL) > 0;
 }
 
-static void bury_all(struct zygote_strays *strays)
+static void reap_all(struct zygote_strays *strays)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < strays->count; i++) {
-        if (!bury(strays->owner->id, strays->pids[i]))
+        if (!reap_stray(strays->owner->id, strays->pids[i]))
             strays->pids[left++] = strays->pids[i];
     }
     strays->count = left;
@@ -136,11 +136,11 @@ static bool look(struct zygote_strays *strays)
 
     if (count > 0) {
         zygote_strays_kill(strays->owner->id, found, count);
-        bury_all(strays);
+        reap_all(strays);
         for (size_t i = 0; i < count && strays->count < STRAYS_MAX; i++)
             strays->pids[strays->count++] = found[i];
     }
-    bury_all(strays);
+    reap_all(strays);
     return !has_group(strays->process_group) && count == 0 && strays->count == 0;
 }
 

@@ -1,8 +1,8 @@
 /*
- * result.h - the one result of design.md 6.1, for every runtime and every ending.
+ * result.h - the one result of docs/result.md, for every runtime and every ending.
  *
- * Owns its strings; result_init() before use, result_free() after (twice is fine). Whoever knows a
- * fact sets it; nothing here guesses. No I/O.
+ * Owns its strings; result_init() before use, result_free() after (twice is fine). Each
+ * fact is set by the code that knows it; nothing here guesses. No I/O.
  *
  * Runs in: broker, hosts, commands
  */
@@ -135,14 +135,14 @@ int result_stderr(const struct result *result, struct buf *text);
 int result_add_file(struct result *result, const char *name, const char *path, uint64_t bytes,
                     const char *skipped);
 
-/* New reference, or NULL when memory is out. Exactly design.md 6.1. */
+/* New reference, or NULL when memory is out. As docs/result.md says. */
 json_t *result_to_json(const struct result *result);
 
 /* The other way, strict: unknown members are ignored, wrong types are errors. `result` is inited.
  */
 int result_from_json(json_t *json, struct result *result, struct error *err);
 
-/* The exit status of the command line: design.md section 9. */
+/* The exit status of the command line: docs/cli.md. */
 int result_exit_status(const struct result *result);
 
 #endif

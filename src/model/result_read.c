@@ -1,5 +1,5 @@
 /*
- * result_read.c - a result from JSON; see result.h and design.md 6.1.
+ * result_read.c - a result from JSON; see result.h and docs/result.md.
  *
  * The tables mirror those of result_write.c. Members that are derived from others ("truncated",
  * "level") have no row here. All input is untrusted: types and ranges are checked, and words that

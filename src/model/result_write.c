@@ -1,5 +1,5 @@
 /*
- * result_write.c - the one result as JSON; see result.h and design.md 6.1.
+ * result_write.c - the one result as JSON; see result.h and docs/result.md.
  *
  * Each object of the JSON is a table of rows in the order of the contract. A row that is a plain
  * member of struct result names its kind and offset; the others bring a function.

@@ -20,7 +20,7 @@
 #include "template/template.h"
 
 #define RECORD_MAX (4 * MIB)
-#define SHIPPED TEMPLATE_DATA /* known, though nobody has built it */
+#define SHIPPED TEMPLATE_DATA /* known before it is built */
 
 static void json_freep(json_t **json)
 {

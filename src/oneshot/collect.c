@@ -60,7 +60,8 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     struct fetch *fetch = ctx;
 
     if (fetch->write_error == 0 && length > fetch->expected - fetch->bytes)
-        fetch->write_error = -EFBIG; /* nobody is left in the box who could have made it longer */
+        fetch->write_error =
+            -EFBIG; /* no process is left in the box that could have made it longer */
     /* After a failed write the rest is taken and dropped: the box has other files to give. */
     if (fetch->write_error == 0)
         fetch->write_error = output_writer_write(&fetch->writer, data, length);

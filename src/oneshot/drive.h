@@ -1,5 +1,5 @@
 /*
- * drive.h - the small loop of a one-shot run: the box, the caller's streams and his wish to stop.
+ * drive.h - the loop of a one-shot run: the box, the caller's streams and cancellation.
  *
  * Private to oneshot/. Blocks in poll(2) only. One drive for one box.
  *
@@ -20,7 +20,7 @@ struct drive {
     struct result *result;
     struct box *box;
     bool is_cancelled; /* the caller wants the run to end */
-    bool is_sink_dead; /* nobody reads the output any more */
+    bool is_sink_dead; /* the reader has closed */
 
     /* the command that runs */
     uint32_t exec_id;

@@ -41,7 +41,7 @@ struct run {
     struct box_facts facts;
     struct usage told; /* the warden's word about the program */
     struct drive drive;
-    bool is_elsewhere; /* all of the result is told by somebody else */
+    bool is_elsewhere; /* the other executor filled the whole result */
 };
 
 static void run_free(struct run *run)
@@ -217,7 +217,7 @@ static int make_box(struct run *run, struct error *err)
     return run->provider->ops->create(run->provider, &spec, &run->drive.box, &run->facts, err);
 }
 
-/* "auto" is no wish for a template: where a box cannot have one it has the machine's own Python. */
+/* With "auto", a box that cannot have a template uses the Python of the machine. */
 static int without_template(struct run *run, struct error *err)
 {
     int r;
@@ -229,7 +229,7 @@ static int without_template(struct run *run, struct error *err)
     return r < 0 ? r : make_box(run, err);
 }
 
-/* The provider is not there, and that is not to matter: the result says so. */
+/* The provider is unavailable and SANDBOX_FALLBACK allows another; the result says so. */
 static int fall_back(struct run *run, struct error *err)
 {
     struct error why = *err;
@@ -342,7 +342,7 @@ static void note_timing(struct oneshot_extra *extra, const char *stage, uint64_t
     *since = now;
 }
 
-/* 1: nobody else does it. */
+/* 1: there is no other executor. */
 static int run_elsewhere(struct run *run)
 {
     const struct oneshot_elsewhere *elsewhere = run->shot->elsewhere;
@@ -381,11 +381,11 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
     for (step = RECIPE_FILES; step != RECIPE_OVER && r == 0;
          step = recipe_next(&run->recipe, step)) {
         if (step == RECIPE_PROGRAM)
-            note_timing(extra, "furnish", &since);
+            note_timing(extra, "inputs", &since);
         r = do_step(run, step, err);
     }
     if (step <= RECIPE_PROGRAM)
-        note_timing(extra, "furnish", &since);
+        note_timing(extra, "inputs", &since);
     note_timing(extra, "run the program", &since);
     return r;
 }

@@ -28,9 +28,9 @@ struct oneshot_file {
 };
 
 /*
- * Where output goes while it comes. Not cut. write() is called with a small piece only when poll(2)
- * says that the stream's descriptor takes one, so that a reader who pauses stops his own guest and
- * never the engine's clock. Return <0 when nobody reads any more (EPIPE).
+ * Where output goes as it arrives, uncut. write() is called with a small piece only when poll(2)
+ * reports room, so that a slow reader blocks the guest and not the deadline. Returns <0 when the
+ * reader has closed (EPIPE).
  */
 struct oneshot_sink {
     int (*write)(void *ctx, int stream /* 1 or 2 */, const void *data, size_t length);
@@ -53,9 +53,9 @@ struct oneshot_found {
 };
 
 /*
- * Somebody else who may do it, with the same result: asked when everything about the run has been
- * checked. 0: it was done and `result` says how; 1: not there, so it is done here; negative: it
- * began there and did not come to its end, result->error says why.
+ * Another executor (a running daemon), asked once the request is checked. 0: done, see `result`;
+ * 1: not available, so the run happens here; negative: it started there and failed, see
+ * result->error.
  */
 struct oneshot;
 struct oneshot_elsewhere {
@@ -81,7 +81,7 @@ struct oneshot {
     bool keep_artifact;          /* SANDBOX_STORE_CODE applies */
     bool shows_progress;         /* of an image that has to come first, on standard error */
     const char *artifact_folder; /* NULL: "artifacts" in the working folder */
-    const struct oneshot_elsewhere *elsewhere; /* NULL: nobody */
+    const struct oneshot_elsewhere *elsewhere; /* NULL: none */
     const char *state;           /* the state folder, where templates are; NULL: nowhere */
     const char *engine, *warden; /* paths of bailey-engine and `bailey`, for containers; or NULL */
 };

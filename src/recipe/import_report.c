@@ -39,7 +39,7 @@ static void json_freep(json_t **json)
     json_decref(*json);
 }
 
-static int nonsense(struct error *err, const char *what)
+static int invalid_report(struct error *err, const char *what)
 {
     return error_set(err, -EBADMSG, ERROR_ENGINE,
                      "the import check gave no usable answer (%s); the code was not run", what);
@@ -115,7 +115,7 @@ static int add_row(json_t *row, char ***modules, struct buf *message, struct err
     if (json_unpack(row, "{s:s, s:I, s:s}", "module", &module, "line", &line, "import", &written) <
             0 ||
         !is_module_name(module) || line < 0 || line > (json_int_t)LIMIT_CODE_BYTES)
-        return nonsense(err, "a row is wrong");
+        return invalid_report(err, "a row is wrong");
     if (has(*modules, module))
         return 0;
     if (strv_push(modules, module) < 0 ||
@@ -132,7 +132,7 @@ static int add_rows(json_t *rows, char ***modules, struct buf *message, struct e
     json_t *row;
 
     if (!json_is_array(rows) || json_array_size(rows) > ROWS_MAX)
-        return nonsense(err, "no list");
+        return invalid_report(err, "no list");
     json_array_foreach(rows, i, row)
     {
         int r = add_row(row, modules, message, err);
@@ -152,7 +152,7 @@ static int describe_syntax_error(json_t *syntax, struct buf *message, struct err
 
     if (json_unpack(syntax, "{s:I, s:s}", "line", &line, "message", &text) < 0 || line < 0 ||
         line > (json_int_t)LIMIT_CODE_BYTES)
-        return nonsense(err, "syntax_error has the wrong members");
+        return invalid_report(err, "syntax_error has the wrong members");
     if (line > 0)
         r = buf_printf(message, "line %lld: syntax error: %s", (long long)line, tame(words, text));
     else
@@ -173,10 +173,10 @@ int import_report_parse(const char *json, size_t length, char ***ret_modules, st
     if (!modules)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "reading the import check: out of memory");
     if (length > ANSWER_MAX)
-        return nonsense(err, "too long");
+        return invalid_report(err, "too long");
     root = json_parse(json, length, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(root))
-        return nonsense(err, "no JSON object");
+        return invalid_report(err, "no JSON object");
     failure = json_object_get(root, "error");
     if (failure)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
@@ -187,7 +187,7 @@ int import_report_parse(const char *json, size_t length, char ***ret_modules, st
         return r;
     syntax = json_object_get(root, "syntax_error");
     if (!syntax || (!json_is_null(syntax) && modules[0]))
-        return nonsense(err, "syntax_error is missing, or imports is beside it");
+        return invalid_report(err, "syntax_error is missing, or imports is beside it");
     r = json_is_null(syntax) ? 0 : describe_syntax_error(syntax, message, err);
     if (r < 0)
         return r;

@@ -29,7 +29,7 @@ enum recipe_step {
     RECIPE_SOURCE,  /* the code is put into the box, as `path` */
     RECIPE_IMPORTS, /* its imports are checked */
     RECIPE_PROGRAM, /* the program runs, from its start to its end */
-    RECIPE_OUTPUT,  /* what it left in /tmp/output is listed, and fetched where somebody wants it */
+    RECIPE_OUTPUT,  /* files in /tmp/output are listed, and fetched on request */
     RECIPE_OVER,
 };
 
@@ -105,7 +105,7 @@ int recipe_not_started(const struct recipe *recipe, const struct provider_row *p
 /* The program has ended. */
 void recipe_ended(struct recipe *recipe, struct result *result, const struct exec_end *end);
 
-/* The run was ended by whoever asked for it. Returns -ECANCELED. */
+/* The caller ended the run. Returns -ECANCELED. */
 int recipe_cancelled(struct error *err);
 
 /*

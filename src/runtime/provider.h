@@ -10,7 +10,7 @@
  *
  * The rows are constants. Pure, any thread.
  *
- * Runs in: broker, commands
+ * Runs in: broker, commands, hosts, supervisor
  */
 #ifndef BAILEY_RUNTIME_PROVIDER_H
 #define BAILEY_RUNTIME_PROVIDER_H

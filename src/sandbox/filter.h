@@ -7,7 +7,7 @@
  * no_new_privs. Filters stack and the strictest answer wins: filter_warden allows all that the
  * guest's filters allow. Defined by the output of tools/gen-filter.c.
  *
- * Runs in: box child, zygote
+ * Runs in: box child, zygote, launcher, box, broker, egress, commands
  */
 #ifndef BAILEY_SANDBOX_FILTER_H
 #define BAILEY_SANDBOX_FILTER_H

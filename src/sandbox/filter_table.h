@@ -22,10 +22,10 @@
 
 enum filter_profile {
     FILTER_GUEST = 1 << 0,   /* inside namespaces */
-    FILTER_OFFLINE = 1 << 1, /* no namespaces could be had: what they would hold is denied */
+    FILTER_OFFLINE = 1 << 1, /* no namespaces: calls that they would confine are denied */
     FILTER_WARDEN = 1 << 2,  /* our PID 1; allows all that the two above allow */
     FILTER_ZYGOTE = 1 << 3,  /* a warm Python outside of boxes; allows all that a guest may */
-    FILTER_ONE_ID = 1 << 4,  /* the same where all have one id, and ids hold nothing */
+    FILTER_ONE_ID = 1 << 4,  /* a zygote that shares its id with other processes */
     FILTER_ZYGOTES = FILTER_ZYGOTE | FILTER_ONE_ID,
     FILTER_INSIDE = FILTER_GUEST | FILTER_WARDEN | FILTER_ZYGOTES, /* namespaces hold the rest */
     FILTER_EVERY = FILTER_INSIDE | FILTER_OFFLINE,

@@ -4,7 +4,7 @@
  * sandbox/ runs them in this order, the number of the one that failed is sent in a NOEXEC frame,
  * and runtime/ turns it into text: none of the three may include the others.
  *
- * Runs in: box child, zygote
+ * Runs in: box child, zygote, box, broker, hosts, commands
  */
 #ifndef BAILEY_SANDBOX_GUEST_STAGE_H
 #define BAILEY_SANDBOX_GUEST_STAGE_H

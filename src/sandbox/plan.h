@@ -5,7 +5,7 @@
  * only reads it and makes system calls. All pointers are borrowed from the launcher and stay valid
  * in the child, which has a copy of the launcher's memory.
  *
- * Runs in: box child, zygote
+ * Runs in: box child, zygote, launcher, commands
  */
 #ifndef BAILEY_SANDBOX_PLAN_H
 #define BAILEY_SANDBOX_PLAN_H

@@ -99,7 +99,7 @@ static int mount_at(struct sandbox *sandbox, const char *source, const char *typ
 /* ---- overlays ---- */
 
 #define OWN ".own"  /* the hidden place */
-#define EMPTY "run" /* an overlay wants two folders; this one nobody writes to, and it stays */
+#define EMPTY "run" /* an overlay needs two folders; this one stays empty */
 
 static int own_path(const struct sandbox *sandbox, const char *kind, size_t number, char *path,
                     size_t size)

@@ -9,7 +9,7 @@
  * Order, learned from vulnerabilities of other sandboxes: ids, mounts, control group, capabilities,
  * no_new_privs, Landlock, seccomp last. No guest exists before all of it is done.
  *
- * Runs in: box child, zygote
+ * Runs in: box child, zygote, launcher, box, hosts, commands
  */
 #ifndef BAILEY_SANDBOX_SANDBOX_H
 #define BAILEY_SANDBOX_SANDBOX_H

@@ -40,7 +40,7 @@ static const struct stage stages[] = {
     {"build root", stage_root_steps, MADE},
     {"pivot root", stage_root_pivot, MADE},
     {"open shares", stage_shares, EVERYWHERE},
-    {"furnish shares", stage_container_shares, CONTAINER},
+    {"mount shares", stage_container_shares, CONTAINER},
     {"landlock ruleset", stage_ruleset, EVERYWHERE},
     {"enter network", stage_network_end, MADE},
     {"listen for egress", stage_egress, MADE},

@@ -3,7 +3,7 @@
  * code (SANDBOX_CODE_TIME), which counts in its tenant's disk quota until then.
  *
  * A file of stored code has no tenant, so each has a row in the index. Files of an earlier version
- * have none: they belong to nobody, and those that are too old are removed at the start.
+ * have none: they count for no tenant, and those that are too old are removed at the start.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -121,7 +121,7 @@ static void run_ended(struct run *run)
         run_step_done(run, RECIPE_PROGRAM);
 }
 
-/* A warm kernel did: how is the provider's word, or nobody's. */
+/* A warm kernel has ended: the provider reports the status, or it stays unknown. */
 static void kernel_ended(struct run *run)
 {
     outcome_status(&run->result, run->has_status ? &run->status : NULL);
@@ -129,8 +129,9 @@ static void kernel_ended(struct run *run)
 }
 
 /*
- * A control group has counted everything when the program ends, so nobody waits for the box's end,
- * which takes as long as many a program. Both are asked for at once; the provider keeps the order.
+ * A control group has counted everything when the program ends, so the end of the box is not waited
+ * for: it takes as long as many a program. Both are asked for at once; the provider keeps the
+ * order.
  */
 static void end_box(struct run *run)
 {
@@ -156,7 +157,7 @@ static void on_turn(void *ctx)
         return;
     }
     if (!run->is_over && run->has_ended && !run->look &&
-        !run->list) { /* nobody told the status in time */
+        !run->list) { /* the status did not come in time */
         kernel_ended(run);
         return;
     }
@@ -229,7 +230,7 @@ static size_t on_output(void *ctx, enum box_stream stream, const void *data, siz
     struct run *run = ctx;
     struct result *result = &run->result;
 
-    if (stream == BOX_EVENTS) /* a script has none: whoever sends some is lying */
+    if (stream == BOX_EVENTS) /* a script has none: a guest forged them */
         return length;
     if (run->sink)
         length = run->sink(run->ctx, (int)stream, data, length);

@@ -1,6 +1,6 @@
 /*
  * run_private.h - what a missing module leads to: looked for in /workspace, fetched, and the code
- * runs again; shared by the files of session/ and nobody else.
+ * runs again; private to the files of session/.
  *
  * Runs in: broker
  */
@@ -15,7 +15,7 @@
 
 /*
  * local_module.c: is there a /workspace/NAME or NAME.py? Then the module is the session's own, and
- * nobody looks for a package of that name. done() once, unless local_module_leave() came before.
+ * no package of that name is looked for. done() once, unless local_module_leave() came before.
  */
 struct local_module;
 int local_module_look(struct box *box, const char *module, void (*done)(void *ctx, bool is_there),
@@ -85,7 +85,7 @@ void run_over(struct run *run, const struct error *err);
 
 /* run.c */
 void run_store(struct run *run);                   /* SANDBOX_STORE_CODE */
-extern const struct exec_events run_kernel_events; /* of one that came with the box: nobody hears */
+extern const struct exec_events run_kernel_events; /* of a kernel that came with the box: ignored */
 void run_take_kernel(struct run *run, const struct made *made);
 /* Its box is one of this machine, and so is its interpreter. 0 or -ENOMEM. */
 int run_fall_back(struct run *run, const struct made *made);
@@ -103,7 +103,7 @@ bool run_files_needs(const struct run *run); /* packages, before there is a box 
 int run_files_install(struct run *run, struct error *err);
 /* The box stands: its files are put there, then RECIPE_FILES is done. */
 void run_files_put(struct run *run);
-/* What lies in /tmp/output, while it is listed; false: nobody wants it, count it. */
+/* One entry of /tmp/output, while it is listed; false: not wanted, only counted. */
 bool run_files_entry(struct run *run, const struct box_entry *entry);
 /* All of it is known: true: something is fetched, and run_listed() comes when that is over. */
 bool run_files_fetch(struct run *run);

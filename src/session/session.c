@@ -200,7 +200,8 @@ int session_ended_error(const struct session *session, struct error *err)
 
 /* ---- the box ---- */
 
-/* Another provider than the session's type made its box; after a restart nobody knows why. */
+/* Another provider than the session's type made its box; after a restart the reason is not known.
+ */
 static void note_fallback(struct session *session, const struct made *made)
 {
     const struct provider_row *type = config_provider(session_config(session));

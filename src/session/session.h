@@ -51,7 +51,7 @@ json_t *session_json(struct session *session); /* as docs/rest.md says; new refe
 
 /*
  * Settings of a caller (session_manager.h): whether they agree with those that the session was made
- * with (error: setting_differs), and the SANDBOX_TIMEOUT_SEC that the caller or whoever made the
+ * with (error: setting_differs), and the SANDBOX_TIMEOUT_SEC that the caller or the maker of the
  * session set; `fallback_ms` if neither did.
  */
 int session_check_settings(struct session *session, const struct caller *caller, struct error *err);
@@ -64,7 +64,7 @@ void session_extend(struct session *session, uint64_t more_ms);
 /* A provisional session has received everything that was requested for it. */
 int session_complete(struct session *session, struct error *err);
 
-/* Somebody works on in a session that one call made: it is one like any other from now on. */
+/* A second call uses a session that one call made: it is an ordinary one from now on. */
 void session_promote(struct session *session);
 
 #define REASON_ROOM \

@@ -182,8 +182,7 @@ int session_manager_create(struct session_manager *manager, const struct session
 int session_manager_succeed(struct session_manager *manager, const char *before,
                             const struct session_spec *spec, struct session **ret,
                             char note[SUCCESSION_NOTE], struct error *err);
-/* Ends a spare session that nobody uses, one of this tenant if there is one; false: there is none.
- */
+/* Ends an unused spare session, preferably of this tenant; false: there is none. */
 #define SPARE_IDLE_MS 60000
 bool session_manager_make_room(struct session_manager *manager, const char *tenant, bool is_any);
 unsigned session_manager_retry_s(

@@ -283,7 +283,7 @@ struct execution {
     struct buf early[BOX_STREAMS]; /* the whole stream, while it is short; out[] has no file then */
     bool is_in_row[BOX_STREAMS];   /* its row in the index has the whole stream */
     bool is_held[BOX_STREAMS];     /* held back: a watcher is too far behind */
-    bool is_awaited;               /* counted by tenant_works(): somebody waits for it */
+    bool is_awaited;               /* counted by tenant_works(): a client waits for it */
     bool was_killed;               /* by a client's SIGKILL, not for its memory */
     bool is_adopted;               /* the warden has it, and an earlier broker started it */
     struct exec_end end;

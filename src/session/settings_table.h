@@ -4,7 +4,7 @@
  *
  * Many calls bring the same settings, so a set is kept under its text and shared: by sessions,
  * executions and runs, which hold a reference, and by callers (model/caller.h), which have only its
- * number. Sets that nobody holds are dropped when there are more than LIMIT_SETTINGS of them, the
+ * number. Sets without a reference are dropped when there are more than LIMIT_SETTINGS of them, the
  * longest unused first; sets of callers over the network make no others go. One thread, no I/O.
  *
  * Runs in: broker

@@ -3,8 +3,8 @@
  * for the caller about what is gone. And the sessions that one call made, which go first when room
  * is needed. See session_manager.h.
  *
- * Datasets are inputs that somebody gave, not work that was done: those of a session with a name
- * outlive it, unless somebody deleted it. Its folder waits under the old id for a session of the
+ * Datasets are inputs of the user, not results: those of a named session outlive it, unless a
+ * caller deleted the session. Its folder waits under the old id for a session of the
  * same name, counts for the tenant's disk meanwhile, and is removed when the session is forgotten,
  * when it would be one too many, when the tenant needs the room, and when the broker starts.
  */

@@ -66,7 +66,7 @@ bool tenant_keeps(const struct tenants *tenants,
 uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quota quota);
 
 /*
- * A request of the tenant that somebody waits for begins, and has ended: a run, a command, a cell.
+ * A request of the tenant with a waiting client begins, and has ended: a run, a command, a cell.
  * Background commands and terminals do not count: they may do nothing for hours.
  */
 void tenant_works(struct tenants *tenants, const char *tenant);

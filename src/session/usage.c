@@ -251,7 +251,7 @@ int usage_data(struct session *session, uint64_t bytes, struct error *err)
 {
     int r = usage_take(session->manager, session->tenant, QUOTA_DISK, bytes, err);
 
-    /* Datasets of sessions that ended wait only as long as nobody needs their room. */
+    /* Datasets of ended sessions are removed when their room is needed. */
     while (r < 0 && datasets_make_room(session->manager, session->tenant)) {
         *err = (struct error){0};
         r = usage_take(session->manager, session->tenant, QUOTA_DISK, bytes, err);

@@ -56,7 +56,7 @@ static const char version_2[] =
     " cells INTEGER NOT NULL, started_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL, note TEXT,"
     " PRIMARY KEY (session, number)) WITHOUT ROWID;";
 
-/* What there was before tenants belongs to the daemon's owner. */
+/* Sessions from before tenants existed belong to the daemon's owner. */
 static const char version_3[] =
     "ALTER TABLE session ADD COLUMN tenant TEXT NOT NULL DEFAULT 'local';"
     "CREATE TABLE key (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,"
@@ -75,7 +75,7 @@ static const char version_4[] =
     "CREATE INDEX output_by_end ON output (expires_ms) WHERE is_kept = 0;"
     "CREATE TABLE secret (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;";
 
-/* What made a session's box; the one reason that named a provider does so no more. */
+/* Adds `provider`; the end reason docker_gone becomes provider_gone. */
 static const char version_5[] = "ALTER TABLE session ADD COLUMN provider TEXT;"
                                 "UPDATE session SET reason = 'provider_gone', provider = 'docker' "
                                 "WHERE reason = 'docker_gone';";

@@ -38,7 +38,7 @@ struct key_row {
  * (LIMIT_KEYS).
  */
 int keys_add(struct index *index, struct key_row *row, char text[KEY_TEXT_MAX], struct error *err);
-/* A new secret under the same id; the old one is good for grace_ms more. -ENOENT: key_not_found. */
+/* A new secret under the same id; the old one stays valid for grace_ms. -ENOENT: key_not_found. */
 int keys_rotate(struct index *index, const char *id, uint64_t grace_ms, char text[KEY_TEXT_MAX],
                 struct error *err);
 int keys_remove(struct index *index, const char *id, struct error *err); /* -ENOENT */

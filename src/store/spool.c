@@ -79,7 +79,8 @@ static int find_data(int fd, uint64_t head, uint64_t length, uint64_t *ret)
 static int check_name(const char *name, struct error *err)
 {
     if (!name[0] || strchr(name, '/') || str_equal(name, ".") || str_equal(name, ".."))
-        return error_set(err, -EINVAL, ERROR_ENGINE, "'%s' is no name for a file of output", name);
+        return error_set(err, -EINVAL, ERROR_ENGINE, "'%s' is not a name for a file of output",
+                         name);
     return 0;
 }
 

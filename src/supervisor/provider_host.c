@@ -1,6 +1,6 @@
 /*
  * provider_host.c - the processes that keep the provider hosts (`bailey-engine host NAME`); see
- * supervisor.h and docs/design/2026-11-16-the-docker-wall.md.
+ * supervisor.h and docs/design/2026-11-16-the-docker-provider-host.md.
  *
  * A provider host has the sockets and keys to make boxes elsewhere; Docker's socket amounts to root
  * on this machine. So no process inside the engine has them. A child (the keeper) is forked before

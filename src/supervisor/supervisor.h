@@ -19,7 +19,7 @@
  * launcher dies; the launcher dies with the supervisor. Refused (ERROR_REFUSED) where user
  * namespaces are not available: sessions promise a /tmp of their own.
  *
- * Runs in: supervisor
+ * Runs in: supervisor, commands
  */
 #ifndef BAILEY_SUPERVISOR_SUPERVISOR_H
 #define BAILEY_SUPERVISOR_SUPERVISOR_H

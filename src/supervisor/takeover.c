@@ -134,7 +134,7 @@ int supervisor_take_over(const struct supervisor_spec *spec, void (*taken)(void 
         r = upgrade_door_call(spec->socket, &door_fd, err);
     if (r == 0)
         r = send_all(&supervisor, door_fd, err);
-    supervisor_close(&supervisor); /* the listeners are the daemon's now, or nobody's */
+    supervisor_close(&supervisor); /* the daemon has taken the listeners, or they are closed */
     if (r == 0)
         r = hear_answer(door_fd, err);
     if (r < 0)

@@ -2,9 +2,9 @@
  * upgrade.c - how an upgrade is requested: the supervisor's second socket, and its client; see
  * upgrade.h.
  *
- * One packet with descriptors, one packet back; whoever took over stays connected, and its end is
- * the daemon's. The supervisor reads nothing of the programs and decides nothing: it checks the
- * client's id, and passes the request on.
+ * One packet with descriptors, one packet back; after a takeover the client stays connected, and
+ * its end is the end of the daemon. The supervisor reads nothing of the programs and decides
+ * nothing: it checks the client's id, and passes the request on.
  */
 #include <errno.h>
 #include <string.h>

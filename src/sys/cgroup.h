@@ -3,8 +3,8 @@
  *
  * cgroup_find() says where groups of ours can be made; cgroup_make_own() makes one with limits;
  * cgroup_remove() takes it away. A group is entered by the process itself: on v1 by writing "0"
- * into `tasks` (which takes no global lock; moving somebody else by number waits for an RCU grace
- * period, 5-20 ms on an idle machine), on v2 by being cloned into it.
+ * into `tasks` (which takes no global lock; moving another process by its pid waits for an RCU
+ * grace period, 5-20 ms on an idle machine), on v2 by being cloned into it.
  *
  * Whose a group is: its maker's, which holds a lock on its folder (owner.h). That works between
  * baileys that do not see each other's processes, as those of a machine and of its containers.
@@ -101,7 +101,7 @@ int cgroup_join(const struct cgroup *group);
 int cgroup_open_join(const struct cgroup *group, int (*become)(const struct cgroup *, void *),
                      void *ctx, int ret_fds[_CONTROLLER_MAX]);
 
-/* Facts that nobody inside can forge. */
+/* Facts that no process in the group can forge. */
 uint64_t cgroup_oom_kills(const struct cgroup *group);
 
 /* So far; 0 where the kernel does not count it here. */
@@ -129,7 +129,7 @@ void cgroup_remove_engine(struct cgroup_site *site);
 
 /*
  * v2: a group in the engine's for what one id, `owner`, may move processes between: its zygotes and
- * boxes. The kernel lets a process be moved by whoever may write to the group above both places, so
+ * boxes. The kernel asks for write access to the group above both places, so processes move
  * within this one and never into or out of it. *ret is the site within it; on v1, where the kernel
  * compares ids instead, it is the same site again.
  */
@@ -142,7 +142,7 @@ int cgroup_let_in(const struct cgroup *group, uid_t owner);
 /* Processes in the group, at most `room`, as this process's namespace numbers them. */
 size_t cgroup_members(const struct cgroup *group, pid_t *ret, size_t room);
 
-/* Nobody in the group can make a process any more: for an end that has to win a race. */
+/* No process in the group can fork any more: for an end that has to win a race. */
 void cgroup_stop_forks(const struct cgroup *group);
 
 /* Closes and removes; a group that still has members is tried again for a moment. NULL is fine. */

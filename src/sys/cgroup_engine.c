@@ -15,7 +15,7 @@
 
 #define LEAF_NAME "launcher"
 
-/* What somebody needs to own in a group to make others in it; absent ones are passed over. */
+/* Files that a process must own to make groups below; missing ones are skipped. */
 static const char *const handed_files[] = {"tasks", "cgroup.procs", "cgroup.threads",
                                            "cgroup.subtree_control"};
 

@@ -177,7 +177,7 @@ static int copy_piece(struct carry *carry)
     return r;
 }
 
-/* What has gone since its folder was read was not there. */
+/* An entry that was removed after its folder was read is skipped. */
 static int folder_step(struct carry *carry)
 {
     struct level *level = carry->levels[carry->depth - 1];

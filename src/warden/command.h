@@ -2,7 +2,7 @@
  * command.h - a command of the box and its streams, as the files that make up its life see them.
  * Private to warden/; the rest of it knows warden_private.h.
  *
- * Theory of operation. An outflow is a ring: bytes are read from the guest while there is room,
+ * Theory of operation. An out_stream is a ring: bytes are read from the guest while there is room,
  * sent while the channel takes them, and kept until the host has acknowledged them. A full ring
  * blocks the guest's write and nothing else. EXITED follows the last byte of output.
  *

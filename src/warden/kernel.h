@@ -24,7 +24,7 @@
 #include "warden/kernel_line.h"
 
 struct kernel_pipe {
-    struct loop_source source; /* in the loop while a cell wants it, or until it is a nuisance */
+    struct loop_source source; /* watched while a cell reads it, or until it is hung up */
     struct kernel *kernel;
     int index; /* of the stream that it feeds */
     int fd;    /* -1: the guest has closed it */

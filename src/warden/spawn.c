@@ -31,7 +31,7 @@ static _Noreturn void become_guest(const struct sandbox *sandbox, const struct g
     _exit(127);
 }
 
-/* A file that cannot be written was replaced by nothing better: the guest then has the warden's. */
+/* If oom_score_adj cannot be written, the guest keeps the warden's value. */
 static void oom_score(const struct sandbox *sandbox, const char *score)
 {
     if (sandbox->oom_fd >= 0 && pwrite(sandbox->oom_fd, score, strlen(score), 0) < 0)

@@ -97,7 +97,7 @@ static int open_folder(int dir_fd, const char *name)
     return fd;
 }
 
-/* Did what we looked at go or change under our hands? Then it is looked at again, or not at all. */
+/* Whether the entry was changed or removed concurrently; it is then read again or skipped. */
 static bool is_race(int r)
 {
     return r == -ENOENT || r == -ENOTDIR || r == -EISDIR || r == -ELOOP || r == -EAGAIN ||

@@ -4,7 +4,7 @@
  * Runs in the cloned child after sandbox_bring_up(). Single thread, plain epoll. When the channel
  * closes everything in the box ends. Never returns.
  *
- * Runs in: box
+ * Runs in: box, launcher, commands
  */
 #ifndef BAILEY_WARDEN_WARDEN_H
 #define BAILEY_WARDEN_WARDEN_H

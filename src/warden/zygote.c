@@ -154,7 +154,7 @@ bool zygote_take(struct command *command, const struct message_exec *exec)
 
 /* ---- messages of the zygote ---- */
 
-/* False: it has lost its mind. */
+/* False: the zygote broke the protocol. */
 static bool take_word(struct zygote *zygote, const struct zygote_word *word)
 {
     if (word->type == ZYGOTE_READY) {

@@ -6,7 +6,7 @@
  * checks what a row says of the values, so that a message that came from outside is either refused
  * or one that can be; what concerns several members is the caller's to check.
  *
- * Runs in: broker, hosts, launcher, box
+ * Runs in: broker, hosts, launcher, box, egress
  */
 #ifndef BAILEY_WIRE_FIELDS_H
 #define BAILEY_WIRE_FIELDS_H

@@ -16,7 +16,7 @@
  *
  * No I/O, no allocation here. Every decoder treats its input as hostile.
  *
- * Runs in: broker, hosts, launcher, box
+ * Runs in: broker, hosts, launcher, box, commands
  */
 #ifndef BAILEY_WIRE_FRAME_H
 #define BAILEY_WIRE_FRAME_H

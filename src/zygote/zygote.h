@@ -20,7 +20,7 @@
  * itself. Requests have no box there. FORKED has no pid, and comes when the warden has become the
  * kernel's parent, so the zygote never reports its end; JOINED has the pid.
  *
- * Runs in: zygote
+ * Runs in: zygote, launcher, hosts, box
  */
 #ifndef BAILEY_ZYGOTE_ZYGOTE_H
 #define BAILEY_ZYGOTE_ZYGOTE_H

@@ -1,5 +1,5 @@
 """
-One result for every runtime (design.md 6.1): the same table of programs and endings, run by each
+One result for every runtime (docs/result.md): the same table of programs and endings, run by each
 runtime named in $BAILEY_RUNTIMES (default all), checked field by field and type by type.
 """
 import re

@@ -353,7 +353,7 @@ def digest(path):
 
 
 def held(answer, *allowed):
-    """The attack was answered as attacks.md says."""
+    """The attack was answered as docs/security.md says."""
     assert answer in allowed, f"answered {answer}, not one of {', '.join(allowed)}"
 
 

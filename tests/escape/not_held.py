@@ -1,6 +1,6 @@
 """not_held.py - attacks that an isolation level cannot stop, and why. docs/security.md lists them.
 
-Keys are (number in attacks.md, level). The levels: "landlock" is where the kernel refuses
+Keys are (number of the attack in docs/security.md, level). The levels: "landlock" is where the kernel refuses
 namespaces and only Landlock, seccomp and no_new_privs remain; "no cgroup" is where the
 caller has no control group.
 """

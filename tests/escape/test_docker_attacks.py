@@ -1,6 +1,6 @@
 """
 The attacks behind the other wall: guests of containers. First those of the other files that make
-sense there, as they are; then attacks.md 43 and 70, and what only a container has: Docker's socket,
+sense there, as they are; then docs/security.md, attacks 43 and 70, and what only a container has: Docker's socket,
 its masks, a warden of the guest's own id whose frames are on its descriptors 0 and 1.
 """
 import importlib

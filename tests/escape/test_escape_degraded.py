@@ -1,4 +1,4 @@
-"""attacks.md 75: a host that lacks a layer. Refused, or weaker only when asked for, and said."""
+"""docs/security.md, attacks 75: a host that lacks a layer. Refused, or weaker only when asked for, and said."""
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""attacks.md 21, 25, 57, 61 again, by guests that fight: hoppers, hidden memory, shared counters."""
+"""docs/security.md, attacks 21, 25, 57, 61 again, by guests that fight: hoppers, hidden memory, shared counters."""
 import pytest
 
 HOPPERS = r"""

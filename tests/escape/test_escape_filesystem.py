@@ -1,4 +1,4 @@
-"""attacks.md 1-15: files of the host, links, what is collected, disks, mounts, shared places."""
+"""docs/security.md, attacks 1-15: files of the host, links, what is collected, disks, mounts, shared places."""
 import ctypes
 import os
 import subprocess

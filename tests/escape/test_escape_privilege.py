@@ -1,4 +1,4 @@
-"""attacks.md 29-37, 39-42: namespaces, ids, capabilities, sockets, the filter, the terminal."""
+"""docs/security.md, attacks 29-37, 39-42: namespaces, ids, capabilities, sockets, the filter, the terminal."""
 import json
 import os
 import pty

@@ -1,4 +1,4 @@
-"""attacks.md 17-28: descriptors, /proc, other processes, cgroups, daemons, bombs, limits."""
+"""docs/security.md, attacks 17-28: descriptors, /proc, other processes, cgroups, daemons, bombs, limits."""
 import os
 import signal
 import subprocess

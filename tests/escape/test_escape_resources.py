@@ -1,4 +1,4 @@
-"""attacks.md 57-62: memory, CPU, floods of output, forged frames, ways to exit, refusing to end."""
+"""docs/security.md, attacks 57-62: memory, CPU, floods of output, forged frames, ways to exit, refusing to end."""
 import os
 import resource
 import signal

@@ -1,4 +1,4 @@
-"""attacks.md 44, 45: what a guest leaves never runs outside; what runs before it is not its own."""
+"""docs/security.md, attacks 44, 45: what a guest leaves never runs outside; what runs before it is not its own."""
 import json
 import os
 import stat

@@ -1,4 +1,4 @@
-"""attacks.md 21, 25, 26, 45, 60, 61, 62, 71 from inside of kernels: cells that attack the engine.
+"""docs/security.md, attacks 21, 25, 26, 45, 60, 61, 62, 71 from inside of kernels: cells that attack the engine.
 
 After each of them: the cell's result is authentic or says that the kernel died and with what; the next
 cell works and is told what happened; a neighbour's session has its variables; the broker is the same.

@@ -1,7 +1,7 @@
-"""Attacks on a kernel that is being forked into a box, by a guest that is there already (attacks.md 20, 21).
+"""Attacks on a kernel that is being forked into a box, by a guest that is there already (docs/security.md, attacks 20, 21).
 
 Between the fork and its filter such a process is not dumpable: in a box of one id a guest could patch
-it otherwise (57 of 200 tries won: design.md section 3). It can be signalled, which costs the guest's own kernels
+it otherwise (57 of 200 tries won). It can be signalled, which costs the guest's own kernels
 and nobody else.
 """
 import json

@@ -1,4 +1,4 @@
-"""attacks.md 17, 19, 20, 27, 29-31, 59 from inside of kernels: what the walls answer to cells."""
+"""docs/security.md, attacks 17, 19, 20, 27, 29-31, 59 from inside of kernels: what the walls answer to cells."""
 import json
 
 import attack

@@ -1,4 +1,4 @@
-"""attacks.md 10 on sessions: much of everything; deleting it ends, and others are served meanwhile."""
+"""docs/security.md, attacks 10 on sessions: much of everything; deleting it ends, and others are served meanwhile."""
 import threading
 
 import pytest

@@ -1,6 +1,6 @@
 """A guest against its own session: forged frames, its warden, floods of output, ends that are none.
 
-attacks.md 17, 20, 21, 25, 59, 60, 61, 63 where a session makes them different from a single run.
+docs/security.md, attacks 17, 20, 21, 25, 59, 60, 61, 63 where a session makes them different from a single run.
 """
 import json
 import os

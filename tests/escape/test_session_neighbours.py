@@ -1,4 +1,4 @@
-"""attacks.md 15, 16, 65, 69 on sessions: two of them never see each other, by any name."""
+"""docs/security.md, attacks 15, 16, 65, 69 on sessions: two of them never see each other, by any name."""
 import json
 import subprocess
 

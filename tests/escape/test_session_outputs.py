@@ -1,4 +1,4 @@
-"""attacks.md 7, 8, 9 on sessions: what is planted where outputs are collected, hostile names."""
+"""docs/security.md, attacks 7, 8, 9 on sessions: what is planted where outputs are collected, hostile names."""
 import json
 import os
 

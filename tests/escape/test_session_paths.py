@@ -1,4 +1,4 @@
-"""attacks.md 2, 3, 4, 18 on sessions: odd paths and links in every call that takes a path."""
+"""docs/security.md, attacks 2, 3, 4, 18 on sessions: odd paths and links in every call that takes a path."""
 import json
 
 import calls

@@ -1,4 +1,4 @@
-"""attacks.md 5 on sessions: a folder becomes a link and a folder again while the API works in it."""
+"""docs/security.md, attacks 5 on sessions: a folder becomes a link and a folder again while the API works in it."""
 import threading
 import time
 

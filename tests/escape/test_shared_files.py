@@ -1,4 +1,4 @@
-"""Attacks through files that boxes share with the host and with each other (attacks.md 82): watching
+"""Attacks through files that boxes share with the host and with each other (docs/security.md, attacks 82): watching
 who uses them (inotify), and locks that reach out of the box.
 
 Every box sees the host's programs through an overlay of its own, whose inodes nobody else has. A watch on

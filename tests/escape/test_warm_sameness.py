@@ -180,7 +180,7 @@ HARMLESS = {  # answered "ok" although it was tried, and why that is nothing
 
 @pytest.mark.parametrize("who", ["command", *KERNELS, *RUNS])
 def test_calls_are_refused(seen, who):
-    """attacks.md 12, 20, 28-37, 41: each probed call has the answer that the walls promise."""
+    """docs/security.md, attacks 12, 20, 28-37, 41: each probed call has the answer that the walls promise."""
     calls = seen[who]["calls"]
     assert len(calls) > 100
     wrong = {name: answer for name, answer in calls.items()
@@ -198,7 +198,7 @@ def test_calls_are_refused(seen, who):
 
 @pytest.mark.parametrize("who", ["command", *KERNELS, *RUNS])
 def test_paths_are_refused(seen, who):
-    """attacks.md 1, 19, 22-24."""
+    """docs/security.md, attacks 1, 19, 22-24."""
     paths = seen[who]["paths"]
     written = {name for name, answer in paths.items() if name.startswith("write ") and answer == "ok"}
     assert written == {f"write {place}/x" for place in ("/tmp", "/workspace", "/home/user", "/dev/shm")} | (

@@ -1,4 +1,4 @@
-"""attacks.md 71, 72 and what a zygote itself may do: fresh randomness, nothing of the last user, nobody on the host."""
+"""docs/security.md, attacks 71, 72 and what a zygote itself may do: fresh randomness, nothing of the last user, nobody on the host."""
 import json
 import os
 import pathlib

@@ -1,7 +1,7 @@
 """fault.py - what the fault suites share: a run under a fault, and what must hold after it.
 
 After any fault: the run was right and reports its isolation truthfully, or there is a clear error with
-a message, an exit status of design.md section 9, no crash, no hang; and nothing is left (the
+a message, an exit status of docs/cli.md, no crash, no hang; and nothing is left (the
 `leaks` fixture of every test here).
 """
 import json

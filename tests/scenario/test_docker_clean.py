@@ -376,7 +376,7 @@ def wishing(clean_docker):
 
 
 def test_an_image_executes_nothing_by_itself(clean_docker, wishing):
-    """attacks.md 70. Docker would run a health check in the box, past the warden and its filters."""
+    """docs/security.md, attacks 70. Docker would run a health check in the box, past the warden and its filters."""
     image = wishing("HEALTHCHECK --interval=1s CMD touch /tmp/checked")
     assert "Healthcheck" in clean_docker.ask("GET", f"/images/{image}/json")["Config"]
     with serve.Daemon(clean_docker.env(DOCKER_IMAGE=image, DOCKER_POOL_SIZE="0")) as daemon:
@@ -390,7 +390,7 @@ def test_an_image_executes_nothing_by_itself(clean_docker, wishing):
 
 
 def test_an_image_has_no_disk_of_the_machine(clean_docker, wishing):
-    """attacks.md 70. A folder of Docker's for each VOLUME, without a limit; not even the helper makes one."""
+    """docs/security.md, attacks 70. A folder of Docker's for each VOLUME, without a limit; not even the helper makes one."""
     result = support.exec_json("true", env=clean_docker.env(DOCKER_IMAGE=wishing("VOLUME /var/data")))
     assert result["exit_code"] == 1 and result.error["code"] == "image_unusable", result
     assert "/var/data" in result.error["message"], result

@@ -330,7 +330,7 @@ def test_a_links_clock(server, session):
         assert reply.status in (200, 403), reply
 
 
-# --- browsers (attacks.md 66-68)
+# --- browsers (docs/security.md, attacks 66-68)
 
 
 PAGES = [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"},

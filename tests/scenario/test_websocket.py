@@ -144,7 +144,7 @@ def test_files(ws, daemon, session):
     assert ws.refused("unsubscribe", subscription=told["subscription"])["field"] == "subscription"
 
 
-# ---- lost and back (attacks.md 63)
+# ---- lost and back (docs/security.md, attacks 63)
 
 def test_a_lost_client_gets_exactly_what_it_missed(daemon, session):
     """Leaves in the middle, comes back with its last id, again and again: not a byte twice, none lost."""

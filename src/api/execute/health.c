@@ -16,7 +16,7 @@
 #define QUESTION "import sys\nprint('Python %d.%d.%d' % sys.version_info[:3])\n"
 #define QUESTION_MS 10000
 
-struct asking {
+struct health_probe {
     struct front *front;
     struct execute *execute;
     struct http_request *http;
@@ -40,8 +40,8 @@ static void reply(const struct front *front, const struct execute *execute,
 
 static void on_told(void *ctx, struct result *result)
 {
-    struct asking *asking = ctx;
-    struct execute *execute = asking->execute;
+    struct health_probe *probe = ctx;
+    struct execute *execute = probe->execute;
     size_t length = strcspn(buf_text(&result->out.kept), "\n");
 
     if (result->exit_code == 0 && !result->error.code && length < sizeof(execute->version))
@@ -49,17 +49,17 @@ static void on_told(void *ctx, struct result *result)
                    buf_text(&result->out.kept));
     execute->was_asked = execute->version[0] != '\0'; /* else the next request tries again */
     result_free(result);
-    reply(asking->front, execute, asking->http);
-    free(asking);
+    reply(probe->front, execute, probe->http);
+    free(probe);
 }
 
 static void on_gone(void *ctx)
 {
-    struct asking *asking = ctx;
+    struct health_probe *probe = ctx;
 
-    asking->execute->was_asked = false; /* the next request tries again */
-    session_manager_run_cancel(asking->run);
-    free(asking);
+    probe->execute->was_asked = false; /* the next request tries again */
+    session_manager_run_cancel(probe->run);
+    free(probe);
 }
 
 void execute_health(struct door_call *call)
@@ -71,21 +71,22 @@ void execute_health(struct door_call *call)
                             .timeout_ms = QUESTION_MS,
                             .keeps_nothing = true};
     struct execute *execute = call->door;
-    struct asking *asking = NULL;
+    struct health_probe *probe = NULL;
     struct error ignored = {0};
 
     if (!execute->was_asked)
-        asking = calloc(1, sizeof(*asking));
-    if (asking) {
+        probe = calloc(1, sizeof(*probe));
+    if (probe) {
         execute->was_asked = true;
-        *asking = (struct asking){.front = call->front, .execute = execute, .http = call->http};
-        if (session_manager_run(call->front->manager, &spec, on_told, asking, &asking->run,
+        *probe =
+            (struct health_probe){.front = call->front, .execute = execute, .http = call->http};
+        if (session_manager_run(call->front->manager, &spec, on_told, probe, &probe->run,
                                 &ignored) == 0) {
-            http_on_gone(call->http, on_gone, asking);
+            http_on_gone(call->http, on_gone, probe);
             return;
         }
         execute->was_asked = false;
-        free(asking);
+        free(probe);
     }
     reply(call->front, execute, call->http);
 }

@@ -1,7 +1,7 @@
 /*
  * openapi.h - the OpenAPI 3.1 document, printed from the rows that the servers use. Pure.
  *
- * Runs in: broker
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_API_FRONT_OPENAPI_H
 #define BAILEY_API_FRONT_OPENAPI_H

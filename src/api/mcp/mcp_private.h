@@ -123,7 +123,7 @@ void mcp_work_free(struct mcp_work *work); /* removes it from its peer's list */
 void mcp_work_cancel(struct mcp_peer *peer, json_t *id);
 
 /*
- * tools.c: the list with `session` in every schema; is_stateless: nobody keeps a conversation. NULL
+ * tools.c: the list with `session` in every schema; is_stateless: no conversation is kept. NULL
  * with err on bad schemas or no memory.
  */
 json_t *mcp_tools_build(const struct mcp_settings *settings, bool is_stateless, struct error *err);
@@ -167,7 +167,7 @@ int mcp_end_line(struct buf *text);
 /* What a reply has to say about its session, and nothing else. */
 struct mcp_view {
     const char *session; /* that the call was in; NULL: none */
-    bool names_session;  /* later calls need its id: nobody keeps it for the client */
+    bool names_session;  /* no conversation is kept, so later calls need the id */
     bool is_own;         /* calls that name no session are in it: "3" is enough for s_1.3 */
 };
 

@@ -61,7 +61,7 @@ static const char *execution_of(const struct tool_reply *reply, const struct mcp
     return view->is_own && number ? number + 1 : id;
 }
 
-/* Output that was cut, and nobody kept the rest. */
+/* Output that was cut and whose rest was not kept. */
 static int append_cut(const struct tool_reply *reply, struct buf *text)
 {
     const struct capture *const streams[] = {&reply->result.out, &reply->result.err};

@@ -13,7 +13,7 @@
 #define TOOLS_TTL_MS (5 * 60 * 1000L) /* the list changes only with the program */
 #define NAMES_MAX 32
 
-/* Whether nobody keeps a conversation, so that later calls have to name the session. */
+/* Whether no conversation is kept, so that later calls have to name the session. */
 static bool is_stateless(const struct mcp_server *server, const struct mcp_origin *origin)
 {
     return server->is_http && origin->is_modern;

@@ -186,7 +186,8 @@ static int host_place(const struct path_arg *to, const char *base, int *ret_fd,
             return error_set(err, result, ERROR_BAD_INPUT, "the path is too long");
     }
     if (!path_arg_name_is_safe(name))
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%.200s' is no name to copy to", to->path);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "'%.200s' is not a name to copy to",
+                         to->path);
     *ret_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*ret_fd < 0)
         return error_set(err, -errno, ERROR_NOT_FOUND, "the folder '%.200s': %s", folder,

@@ -178,8 +178,8 @@ static void add_session(struct buf *text, json_t *session)
 }
 
 /*
- * The live sessions, new reference; NULL: the daemon does not say. One that hangs can be stopped,
- * but only by force, and then nobody waits long for its answer.
+ * The live sessions, new reference; NULL: the daemon does not answer. A daemon that hangs can be
+ * stopped by force only, and its answer is waited for only shortly then.
  */
 static json_t *live_sessions(struct daemon_job *job)
 {

@@ -465,8 +465,8 @@ static void take_back(struct client *client, const char *name)
  * the options has one of its own, so that its datasets are there again if it expires, and is
  * deleted at the end like any that is made at first use.
  */
-static int furnish(struct front *front, const struct client_request *request,
-                   const struct invocation *invocation, struct error *err)
+static int prepare_session(struct front *front, const struct client_request *request,
+                           const struct invocation *invocation, struct error *err)
 {
     CLEANUP(datasets_free) struct dataset *datasets = NULL;
     CLEANUP(client_close) struct client client = {0};
@@ -518,7 +518,7 @@ static int begin(struct front *front, const struct invocation *invocation, struc
     if (r == 0)
         r = signals_open(&front->signal_fd, err);
     if (r == 0 && (request.template_name || strv_length(request.data) > 0))
-        r = furnish(front, &request, invocation, err);
+        r = prepare_session(front, &request, invocation, err);
     return r;
 }
 

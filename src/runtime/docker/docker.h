@@ -1,7 +1,7 @@
 /*
  * docker.h - Docker's Engine API as the backend of a provider host (host/backend.h).
  *
- * Runs in: hosts
+ * Runs in: hosts, broker, commands
  */
 #ifndef BAILEY_RUNTIME_DOCKER_DOCKER_H
 #define BAILEY_RUNTIME_DOCKER_DOCKER_H

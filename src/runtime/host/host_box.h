@@ -50,7 +50,7 @@ struct pump {
     size_t in_at, in_length;
     uint8_t out[WIRE_FRAME_MAX]; /* to be sent to the stream */
     size_t out_at, out_length;
-    bool is_given; /* frames go to the channel; before, to `early` */
+    bool is_attached; /* frames go to the channel; before, to `early` */
     bool is_over;
     short wants_stream, wants_fd;
     /* A frame of a box that was not given yet. */

@@ -6,7 +6,7 @@
  * removes the box. Needs no HTTP library in this program. Blocks for the bring-up; ends early if
  * box_spec.cancel_fd is readable. The same for every row with PROVIDER_HOSTED.
  *
- * Runs in: commands
+ * Runs in: hosts, commands
  */
 #ifndef BAILEY_RUNTIME_HOST_HOSTED_H
 #define BAILEY_RUNTIME_HOST_HOSTED_H

@@ -37,7 +37,7 @@ static void update(struct pump *pump)
         stream |= POLLIN;
     if (pump->out_length > pump->out_at)
         stream |= POLLOUT;
-    else if (pump->is_given)
+    else if (pump->is_attached)
         fd |= POLLIN;
     if (pump->has_frame)
         fd |= POLLOUT;
@@ -58,7 +58,7 @@ static int deliver(struct pump *pump, const struct frame *frame)
 
     if (frame->type == FRAME_LOST) /* only the host may send it */
         return -EPROTO;
-    if (!pump->is_given) {
+    if (!pump->is_attached) {
         int r = pump->early(pump->ctx, frame);
 
         return r < 0 ? r : 1;
@@ -175,7 +175,7 @@ static bool flush(struct pump *pump)
 /* Sends as many frames as there are; small ones together. */
 static void push(struct pump *pump)
 {
-    while (!pump->is_over && flush(pump) && pump->is_given) {
+    while (!pump->is_over && flush(pump) && pump->is_attached) {
         ssize_t length = recv(pump->fd, pump->out, sizeof(pump->out), MSG_DONTWAIT | MSG_TRUNC);
         struct frame frame;
 
@@ -249,7 +249,7 @@ void host_pump_start(struct pump *pump)
 
 int host_pump_give(struct pump *pump)
 {
-    pump->is_given = true;
+    pump->is_attached = true;
     pump->wants_fd = POLLIN;
     pump->watch = reactor_watch(pump->reactor, pump->fd, POLLIN, on_channel, pump);
     if (!pump->watch)

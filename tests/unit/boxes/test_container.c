@@ -347,7 +347,7 @@ static void test_missing_share(void **state)
         frame_stream_feed(&stream, &byte, 1);
     assert_int_equal(frame.type, FRAME_FAILED);
     assert_int_equal(message_fail_unpack(&frame, &fail), 0);
-    assert_string_equal(sandbox_stage_name(fail.stage), "furnish shares");
+    assert_string_equal(sandbox_stage_name(fail.stage), "mount shares");
     assert_int_equal(fail.error, EROFS);
     assert_true(fd_read_all(err[0], text, sizeof(text) - 1) > 0);
     assert_non_null(strstr(text, "/home/user has to be there and writable for id 1000: EROFS"));

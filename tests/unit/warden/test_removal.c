@@ -64,7 +64,7 @@ static void test_links_are_not_followed(void **state)
     assert_int_equal(count_in(fixture, "outside"), 2);
 }
 
-/* attacks.md 10: deeper than any name, with few descriptors and in bounded steps. */
+/* docs/security.md, attacks 10: deeper than any name, with few descriptors and in bounded steps. */
 static void test_deep_tree(void **state)
 {
     struct warden_fixture *fixture = *state;

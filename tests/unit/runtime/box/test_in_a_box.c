@@ -319,7 +319,7 @@ static void test_made_for_the_guest(void **state)
 }
 
 /*
- * attacks.md 10: a tree deeper than any name, with folders that are closed to their owner.
+ * docs/security.md, attacks 10: a tree deeper than any name, with folders that are closed to their owner.
  * (Landlock looks at every folder above for each that the guest makes: a deeper one takes it
  * minutes.)
  */

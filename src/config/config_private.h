@@ -1,11 +1,11 @@
 /*
- * internal.h - shared by the files of config/ only: storing one value, finding the file, YAML with
- * line numbers.
+ * config_private.h - shared by the files of config/ only: storing one value, finding the file, YAML
+ * with line numbers.
  *
  * Runs in: broker, hosts, supervisor, commands
  */
-#ifndef BAILEY_CONFIG_INTERNAL_H
-#define BAILEY_CONFIG_INTERNAL_H
+#ifndef BAILEY_CONFIG_PRIVATE_H
+#define BAILEY_CONFIG_PRIVATE_H
 
 #include <stddef.h>
 
