@@ -124,8 +124,8 @@ static int take_grace(void *target, const char *value, struct error *err)
         ROW_KEY("pids", 0, "NUMBER", WORDS_ANY, when_ "processes and threads", KEY_PIDS),    \
         ROW_KEY("disk", 0, "SIZE", WORDS_ANY, when_ "space for files, part of the memory",   \
                 KEY_DISK),                                                                   \
-        ROW_KEY("type", 0, "NAME", WORDS_ANY, when_ "how its box is made: local, docker",    \
-                KEY_SANDBOX_TYPE),                                                           \
+        ROW_KEY("type", 0, "NAME", WORDS_ANY,                                                \
+                when_ "how its box is made: a value of SANDBOX_TYPE", KEY_SANDBOX_TYPE),     \
         ROW_KEY("isolation", 0, "LEVEL", WORDS_ISOLATION,                                    \
                 when_ "lowest isolation level that is accepted", KEY_ISOLATION)
 #define OPTIONS(rows) .options = (rows), .option_count = ARRAY_SIZE(rows)

@@ -143,7 +143,7 @@ static const struct option_row options[] = {
     {"root", 0, "DIR", WORDS_FOLDER, "use this folder as the box's root instead of /usr",
      CONFIG_KEY(KEY_ROOT)},
     {"template", 'T', "NAME", WORDS_ANY, "use this template: data", CONFIG_KEY(KEY_TEMPLATE)},
-    {"type", 0, "NAME", WORDS_ANY, "how the box is made: local, docker",
+    {"type", 0, "NAME", WORDS_ANY, "how the box is made: a value of SANDBOX_TYPE",
      CONFIG_KEY(KEY_SANDBOX_TYPE)},
     {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the program", .take = take_has_stdin},
     {"raw", 0, NULL, WORDS_ANY, "do not neutralise control sequences on a terminal",

@@ -68,7 +68,7 @@ def test_not_in_this_build_is_refused_by_every_command(room, name, command):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_what_nobody_knows_is_refused_by_every_command(room, command):
+def test_an_unknown_value_is_refused_by_every_command(room, command):
     done = support.bailey(*command, env={"SANDBOX_TYPE": "chroot"}, room=room)
     said = said_of_refusal(done, command)
     assert "SANDBOX_TYPE: 'chroot' is not known (allowed: " + ", ".join(known()) in said, done
@@ -114,6 +114,59 @@ def test_every_door_of_a_daemon_makes_boxes_and_names_what_made_them(room):
         assert done.status == 125 and NO_BUILD.format("kubernetes") in done.stderr, done
         again = server.post("/v1/run", {"language": "python", "code": "print('ran')"})
         assert again["meta"]["runtime"] == "local" and again["stdout"] == "ran\n", again
+
+
+# (path, body): calls of a running daemon that make a box, each with the type in its body or in the header.
+MCP_CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+    "name": "sandbox_exec", "arguments": {"command": ["echo", "ran"]}, "_meta": mcp_http.META}}
+DAEMON_CALLS = {
+    "session by body": ("/v1/sessions", {"type": None}),
+    "run by body": ("/v1/run", {"code": "print('ran')", "type": None}),
+    "session": ("/v1/sessions", {}),
+    "run": ("/v1/run", {"code": "print('ran')"}),
+    "tool": ("/v1/tools/sandbox_exec", {"command": ["echo", "ran"]}),
+    "tool run_code": ("/v1/tools/run_code", {"code": "print('ran')"}),
+    "tool run_python_code": ("/v1/tools/run_python_code", {"code": "print('ran')"}),
+    "execute": ("/execute", {"code": "print('ran')", "language": "python"}),
+    "mcp": ("/mcp", MCP_CALL),
+}
+TYPED = [("run", "-c", "print('ran')"), ("exec", "--", "echo", "ran"), ("session", "new"), ("mcp",),
+         ("code", "-s", "mine", "-c", "print('ran')")]
+
+
+@pytest.fixture(scope="module")
+def running():
+    with mcp_http.Served() as server:
+        server.session(name="mine")
+        yield server
+
+
+@pytest.mark.parametrize("call", DAEMON_CALLS)
+@pytest.mark.parametrize("name", ["kubernetes", "url", "e2b", "chroot"])
+def test_a_running_daemon_refuses_it_at_every_door(running, name, call):
+    """The same sentence whichever door asks, and no session is left."""
+    path, body = DAEMON_CALLS[call]
+    headers = {**mcp_http.BOTH, "MCP-Protocol-Version": mcp_http.VERSION, "Mcp-Method": "tools/call", "Mcp-Name": "sandbox_exec"}
+    if "type" in body:
+        body = {**body, "type": name}
+    else:
+        headers["Bailey-Settings"] = json.dumps({"SANDBOX_TYPE": name})
+    before = [one["id"] for one in running.get("/v1/sessions")["sessions"]]
+    reply = running.call("POST", path, body, headers=headers)
+    expected = "is not known (allowed: local" if name == "chroot" else NO_BUILD.format(name).partition(": ")[2]
+    assert expected in reply.body.decode() and name in reply.body.decode(), reply
+    assert b"ran\\n" not in reply.body, reply
+    assert [one["id"] for one in running.get("/v1/sessions")["sessions"]] == before
+
+
+@pytest.mark.parametrize("command", TYPED, ids=lambda command: command[0])
+@pytest.mark.parametrize("name", ["kubernetes", "url", "e2b", "chroot"])
+def test_by_flag_beside_a_running_daemon(running, name, command):
+    done = running.bailey(command[0], *(["new"] if command[1:] == ("new",) else []), "--type", name,
+                          *[word for word in command[1:] if word != "new"], stdin=MCP_HELLO.encode() + b"\n")
+    expected = "is not known (allowed: local" if name == "chroot" else NO_BUILD.format(name).partition(": ")[2]
+    assert expected in done.stderr + done.stdout and done.status == 125, done
+    assert b"ran\n" not in done.out, done
 
 
 def test_a_provider_that_does_not_answer_says_so_at_every_door(room):
