@@ -79,6 +79,19 @@ static int enter_parent(int out_fd, const char *name, int *ret_fd, const char **
     return 0;
 }
 
+/*
+ * Two containers may write into one folder with the same pid, so the name has the pid namespace,
+ * too (0 where /proc is hidden). A file of this name is of a process of ours that was killed.
+ */
+static void name_temporary(struct output_writer *writer)
+{
+    struct stat status;
+    bool is_known = stat("/proc/self/ns/pid", &status) == 0;
+
+    str_format(writer->temporary, sizeof(writer->temporary), ".bailey-out-%llu-%d",
+               is_known ? (unsigned long long)status.st_ino : 0, (int)getpid());
+}
+
 int output_writer_begin(struct output_writer *writer, int folder_fd, const char *name,
                         uint32_t mode)
 {
@@ -86,8 +99,8 @@ int output_writer_begin(struct output_writer *writer, int folder_fd, const char 
 
     if (r < 0)
         return r;
-    str_format(writer->temporary, sizeof(writer->temporary), ".bailey-out-%d", (int)getpid());
-    unlinkat(writer->dir_fd, writer->temporary, 0); /* of a broker that was killed in the middle */
+    name_temporary(writer);
+    unlinkat(writer->dir_fd, writer->temporary, 0);
     writer->fd = openat(writer->dir_fd, writer->temporary,
                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (writer->fd >= 0)
