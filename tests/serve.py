@@ -268,7 +268,9 @@ class Daemon:
         assert reply.status in (200, 410), reply
 
     def exec(self, session, *argv, status=200, **members):
-        return self.post(f"/v1/sessions/{session}/exec", {"argv": list(argv), **members}, status)
+        """A command that may take long (timeout) is waited for as long, and then as for every call."""
+        return self.asked("POST", f"/v1/sessions/{session}/exec", {"argv": list(argv), **members}, status,
+                          timeout=members.get("timeout", 0) + support.PATIENCE).json()
 
     def background(self, session, *argv, **members):
         return self.exec(session, *argv, status=202, background=True, **members)
