@@ -25,7 +25,7 @@ ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
 	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
 
-.PHONY: all build run test test-docker test-sanitize test-distros \
+.PHONY: all build run test test-docker test-sanitize test-distros test-container \
 	test-browser check-style check-clients format coverage bench \
 	fuzz soak load install install-files deb clean help
 
@@ -58,6 +58,9 @@ test-sanitize: ## units, scenario, conformance and escape under Address- and UBS
 
 test-distros: ## make run, a smoke and the unit tests in fresh Debian 12 and 13 systems; FULL=1: all tests
 	@tools/test-distros
+
+test-container: ## make run and make test in a plain container (docker run without options); QUICK=1: fewer tests
+	@tools/test-container
 
 test-browser: build ## the pages of the server in a real browser (Chromium)
 	@tools/setup browser
