@@ -2,8 +2,9 @@
  * daemon_run.c - `bailey run` in a warm box of the daemon; see daemon_run.h.
  *
  * The static program has no HTTP library, and executing bailey-engine for one costs more than a
- * warm run does: so the one call is made by http/plain.h. The request carries the settings of the
- * run (config/shape.h), and a daemon with other settings refuses. Until the status "200" arrives
+ * warm run does: so the one call is made by http/plain.h. The request carries the caller's settings
+ * (config/settings.h) and what they have to result in (config/shape.h): a daemon that would run it
+ * in another way refuses. Until the status "200" arrives
  * nothing was promised and the run can be made here; a run has no effect outside its box, so one
  * that was begun there after all does no harm, and it is ended with its connection.
  *
@@ -27,6 +28,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "config/settings.h"
 #include "config/shape.h"
 #include "http/plain.h"
 #include "http/sse.h"
@@ -122,12 +124,17 @@ static json_t *body_json(const struct call *call, const struct oneshot_found *fo
 static int write_request(struct call *call, const struct oneshot_found *found)
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(LIMIT_REQUEST_JSON);
+    CLEANUP(buf_free) struct buf settings = BUF_INIT(SETTINGS_MAX + KIB);
+    struct error ignored = {0};
     json_t *json = body_json(call, found);
     int r = json ? text_of_json(json, JSON_COMPACT | JSON_REAL_PRECISION(15), &body) : -EINVAL;
 
     json_decref(json);
     if (r == 0)
-        r = plain_head_write(&call->request, "POST", "/v1/run", "text/event-stream", body.length);
+        r = settings_header(call->shot->config, &settings, &ignored);
+    if (r == 0)
+        r = plain_head_write(&call->request, "POST", "/v1/run", "text/event-stream",
+                             buf_text(&settings), body.length);
     return r < 0 ? r : buf_append(&call->request, buf_text(&body), body.length);
 }
 
@@ -250,7 +257,7 @@ static void stop(struct call *call)
     call->is_stopped = true;
     str_format(path, sizeof(path), "/v1/run/%s", call->reply.execution);
     if (plain_connect(call->paths->socket, &fd, &ignored) == 0 &&
-        plain_head_write(&text, "DELETE", path, NULL, 0) == 0 && send_some(fd, &text) == 0) {
+        plain_head_write(&text, "DELETE", path, NULL, NULL, 0) == 0 && send_some(fd, &text) == 0) {
         struct pollfd answer = {.fd = fd, .events = POLLIN};
 
         poll(&answer, 1, RUN_PATIENCE_MS); /* else it may not have been read when we close */

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 
+import daemon_fixture
 import pytest
 import serve
 import support
@@ -323,6 +324,106 @@ def test_over_tcp_only_tighter():
             assert reply.status == 400 and next(iter(settings)) in reply.error["message"], (settings, reply)
         reply = server.tcp("POST", "/v1/run", {"code": "1", "limits": {"memory": "600m"}})
         assert reply.status == 400 and "512m" in reply.error["message"], reply
+
+
+# ---- a daemon that a command started: its starter is one caller of several
+
+CALLERS = {
+    "nothing": {},
+    "less": {"SANDBOX_STORE_CODE": "always", "SANDBOX_MEMORY_LIMIT": "96m", "SANDBOX_PIDS_LIMIT": "70",
+             "SANDBOX_TIMEOUT_SEC": "9", "SANDBOX_MAX_OUTPUT_KB": "1", "SANDBOX_CPU_LIMIT": "0.5",
+             "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_SESSION_IDLE": "7m", "SANDBOX_TEMPLATE": "python"},
+    "more": {"SANDBOX_MEMORY_LIMIT": "2g", "SANDBOX_PIDS_LIMIT": "300", "SANDBOX_ISOLATION": "process",
+             "SANDBOX_MAX_OUTPUT_KB": "20", "SANDBOX_SESSION_MAX_AGE": "9h"},
+}
+
+
+@pytest.fixture
+def started():
+    """A place in which the first command starts the daemon."""
+    own = daemon_fixture.DaemonFixture(env={"SANDBOX_POOL_SIZE": "0"})
+    yield own
+    own.close()
+
+
+def told(own, env):
+    """What `bailey config` tells this caller: all values, and those of its limits."""
+    values = {key: one["value"] for key, one in own.json("config", "--json", env=env)["values"].items()}
+    size = {"m": 1 << 20, "g": 1 << 30}
+    limits = {f"{name}_bytes": int(values[f"SANDBOX_{name.upper()}_LIMIT"][:-1]) *
+              size[values[f"SANDBOX_{name.upper()}_LIMIT"][-1]] for name in ("memory", "disk")}
+    limits |= {"pids": int(values["SANDBOX_PIDS_LIMIT"]), "timeout_s": float(values["SANDBOX_TIMEOUT_SEC"]),
+               "output_bytes": int(values["SANDBOX_MAX_OUTPUT_KB"]) * 1024}
+    return values, limits
+
+
+def limits_by_door(own, session, env):
+    """The limits that a result of each door says it had."""
+    asked = {"code": "print(6 * 7)"}
+    yield own.json("code", "-s", session, "-j", "-c", asked["code"], env=env)
+    yield own.json("tool", "run_code", "-s", session, json.dumps(asked), env=env)
+    yield own.json("run", "--json", "-c", asked["code"], env=env)
+    yield own.json("exec", "-s", session, "-j", "-t", str(told(own, env)[1]["timeout_s"]), "--", "echo", "42", env=env)
+    connection = serve.Connection(own.info()["socket"])
+    connection.request("POST", "/v1/run", json.dumps(asked), {"Content-Type": "application/json", **header(**env)})
+    yield json.loads(connection.getresponse().read())
+    connection.close()
+
+
+def meets_its_own(own, name, env):
+    values, limits = told(own, env)
+    session = own.ok("session", "new", "-q", "--name", name, env=env).strip()
+    for result in limits_by_door(own, session, env):
+        assert result["stdout"] == "42\n", result
+        had = result["meta"]["resource_limits"]
+        if "SANDBOX_TIMEOUT_SEC" not in env:
+            had["timeout_s"] = limits["timeout_s"]  # some doors have a default of their own
+        assert {key: had[key] for key in limits} == limits, result
+    over_mcp, replies = over_stdio(own, call(1, "sandbox_exec", command=["true"]), **env)
+    assert replies[1]["result"].get("isError") is not True, replies
+    for one in (session, over_mcp):
+        has = own.json("session", "show", one, "--json", env=env)["settings"]
+        for key in ("SANDBOX_TYPE", "SANDBOX_MEMORY_LIMIT", "SANDBOX_CPU_LIMIT", "SANDBOX_PIDS_LIMIT",
+                    "SANDBOX_ISOLATION", "SANDBOX_SESSION_IDLE", "SANDBOX_SESSION_MAX_AGE"):
+            assert has[key] == values[key], (one, key, has)
+    done = own.call("code", "-s", session, "-j", "-c", "import socket", env=env).json()
+    is_blocked = done["meta"].get("error", {}).get("code") == "blocked_import"
+    assert is_blocked == (values["SANDBOX_BLOCK_DANGEROUS_IMPORTS"] == "true"), done
+    own.json("code", "-s", session, "-j", "-c", f"'mark-{name}'", env=env)
+    own.json("code", "-s", session, "-j", "-c", f"'after-{name}'", env={**env, "SANDBOX_STORE_CODE": "always"})
+    support.wait_until(lambda: f"after-{name}" in own.ok("audit", "query", "--json"), "the audit has the line")
+    is_stored = f"mark-{name}" in own.ok("audit", "query", "--json")
+    assert is_stored == (values["SANDBOX_STORE_CODE"] == "always"), name
+
+
+@pytest.mark.parametrize("order", ["less nothing more", "nothing more less", "more less nothing"])
+def test_who_started_the_daemon_decides_nothing_for_others(started, order):
+    for name in order.split():
+        meets_its_own(started, name, CALLERS[name])
+
+
+def test_the_starters_runtime_is_not_the_next_callers(started):
+    elsewhere = {"SANDBOX_TYPE": "docker", "DOCKER_HOST": f"unix://{started.room.path}/docker.sock"}
+    first = started.ok("session", "new", "-q", env=elsewhere).strip()
+    second = started.ok("session", "new", "-q").strip()
+    shown = {one: started.json("session", "show", one, "--json") for one in (first, second)}
+    assert (shown[first]["type"], shown[second]["type"]) == ("docker", "local"), shown
+    done = started.exec(first, "true", env=elsewhere)
+    assert done.status == 125 and "Docker daemon not available" in done.stderr, done
+    assert started.exec(second, "true").status == 0
+
+
+def test_a_key_of_the_daemon_is_its_starters(started):
+    started.ok("session", "new", env={"SANDBOX_MAX_SESSIONS": "1"})
+    done = started.call("session", "new")
+    assert done.status == 125 and "SANDBOX_MAX_SESSIONS" in done.stderr, done
+    refused(started.call("session", "new", env={"SANDBOX_MAX_SESSIONS": "2"}), "SANDBOX_MAX_SESSIONS", "'2'", "'1'")
+
+
+def test_reload_of_a_daemon_on_demand_leaves_callers_their_own(started):
+    started.session()
+    done = started.json("reload", "--json", env={"SANDBOX_MEMORY_LIMIT": "96m", "SANDBOX_QUOTA_RUNS": "6"})
+    assert done["changed"] == ["SANDBOX_QUOTA_RUNS"] and "SANDBOX_MEMORY_LIMIT" not in done["restart"], done
 
 
 # ---- reload
