@@ -313,7 +313,8 @@ def test_rest_refuses_by_name(daemon):
 
 
 def test_over_tcp_only_tighter():
-    env = {"SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true"}
+    env = {"SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_SESSION_IDLE": "5m",
+           "SANDBOX_SESSION_MAX_AGE": "1h"}
     with tcp.Server(env) as server:
         made = server.tcp("POST", "/v1/sessions", {"limits": {"memory": "96m"}})
         assert made.status == 201 and made.json()["limits"]["memory_bytes"] == 96 << 20, made
@@ -324,6 +325,20 @@ def test_over_tcp_only_tighter():
             assert reply.status == 400 and next(iter(settings)) in reply.error["message"], (settings, reply)
         reply = server.tcp("POST", "/v1/run", {"code": "1", "limits": {"memory": "600m"}})
         assert reply.status == 400 and "512m" in reply.error["message"], reply
+        for member, key, have in (("idle_timeout_s", "SANDBOX_SESSION_IDLE", "5m"),
+                                  ("max_age_s", "SANDBOX_SESSION_MAX_AGE", "1h")):
+            reply = server.tcp("POST", "/v1/sessions", {member: 80000})
+            assert reply.status == 400 and reply.error["field"] == member, reply
+            assert key in reply.error["message"] and have in reply.error["message"], reply
+        made = server.tcp("POST", "/v1/sessions", {"idle_timeout_s": 60, "max_age_s": 600})
+        assert made.status == 201 and made.json()["idle_timeout_s"] == 60, made
+        where = f"/v1/sessions/{made.json()['id']}/extend"
+        reply = server.tcp("POST", where, {"seconds": 80000})
+        assert reply.status == 400 and reply.error["field"] == "seconds", reply
+        assert "SANDBOX_SESSION_MAX_AGE" in reply.error["message"] and "1h" in reply.error["message"], reply
+        assert server.tcp("POST", where, {"seconds": 3600}).status == 200
+        # the socket is the server's own user's
+        assert server.post("/v1/sessions", {"idle_timeout_s": 80000}, 201)["idle_timeout_s"] == 80000
 
 
 # ---- a daemon that a command started: its starter is one caller of several
