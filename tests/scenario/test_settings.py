@@ -2,7 +2,9 @@
 or refused by name, never dropped. Over the command line, REST and MCP (stdio and HTTP)."""
 import json
 import os
+import re
 import signal
+import types
 
 import daemon_fixture
 import pytest
@@ -210,6 +212,73 @@ def test_a_key_of_the_daemon_is_refused_by_name(daemon, key):
 
 def test_the_daemons_own_value_is_no_difference(daemon):
     done = daemon.bailey("session", "new", env={"SANDBOX_STOP_GRACE": "5000ms", "DOCKER_HOST": "tcp://nowhere:1"})
+    assert done.status == 0, done
+
+
+# ---- every command
+
+# S: a session, E: an ended command of it, F: a file here, T: a folder with a template. Those that do something with the daemon: a setting of theirs is honoured or refused.
+WORKING = ["exec -s S -- true", "tool sandbox_exec {} -s S", "tool run_code {} -s S", "session new", "code -s S -c 1",
+           "context new -s S", "install -s S nothing", "shell -s S -- true", "cp F S:/tmp/f", "template build T",
+           "template ls", "template show python", "template verify mine", "mcp --session S --template python"]
+# Those that look or take away: with whatever settings somebody has, they can be used.
+LOOKING = ["session ls", "session show S", "session extend S 1m", "context ls -s S", "ls S:/tmp", "outputs S",
+           "events --json -s S", "ps", "key ls", "daemon status", "audit query", "cp S:/tmp/gone F.2", "cat S:/tmp/gone",
+           "openapi", "doctor", "logs E", "rm S:/tmp/gone", "session rm S"]
+# Those that use no daemon, or are about its settings themselves.
+ALONE = {"run", "serve", "image", "upgrade", "reload", "prompt", "config", "version", "help", "completion", "man"}
+
+
+@pytest.fixture
+def words(daemon):
+    """The words of a command, with the names of things that exist."""
+    session = new(daemon)
+    folder = daemon.room.path / "furnished"
+    folder.mkdir(exist_ok=True)
+    (folder / "template.yaml").write_text("name: mine\npackages: []\n")
+    file = daemon.room.path / "note"
+    file.write_text("note")
+    for path in (folder, file):
+        daemon.room.give(path)
+    daemon.exec(session, "touch", "/tmp/gone")
+    ended = daemon.exec(session, "echo", "said")["meta"]["execution_id"]
+    names = {"S": session, "F": str(file), "T": str(folder), "E": ended, "{}": "{}"}
+
+    def put(word):
+        head, colon, tail = word.partition(":")
+        return names.get(word) or (names[head] + colon + tail if colon and head in names else
+                                   word.replace("F.", names["F"] + "."))
+    return lambda command: [put(word) for word in command.split()]
+
+
+def test_every_command_is_in_one_of_the_lists():
+    known = re.findall(r"^  ([a-z]+) {2,}", support.bailey("help").stdout.partition("Exit status")[0], re.M)
+    listed = {line.split()[0] for line in WORKING + LOOKING} | ALONE
+    assert set(known) == listed, set(known) ^ listed
+
+
+@pytest.mark.parametrize("command", WORKING)
+def test_a_command_that_works_honours_or_refuses(daemon, words, command):
+    env = {"SANDBOX_MAX_SESSIONS": "3"}
+    if command.startswith("shell"):
+        place = types.SimpleNamespace(user=daemon.user, room=daemon.room, env={**daemon.env, **env})
+        status, said = daemon_fixture.on_terminal(place, *words(command))
+        said = said.decode()
+    else:
+        done = daemon.bailey(*words(command), env=env)
+        status, said = done.status, done.stdout + done.stderr
+    assert status == 125 and "SANDBOX_MAX_SESSIONS" in said and "'3'" in said, (status, said)
+
+
+@pytest.mark.parametrize("command", ["exec -s S -- true", "code -s S -c 1", "context new -s S", "cp F S:/tmp/f",
+                                     "install -s S nothing"])
+def test_a_command_that_works_meets_the_sessions_own(daemon, words, command):
+    refused(daemon.bailey(*words(command), env={"SANDBOX_PIDS_LIMIT": "71"}), "SANDBOX_PIDS_LIMIT", "71", "256")
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_command_that_looks_asks_for_nothing(daemon, words, command):
+    done = daemon.bailey(*words(command), env={"SANDBOX_MAX_SESSIONS": "3", "SANDBOX_PIDS_LIMIT": "71"})
     assert done.status == 0, done
 
 
