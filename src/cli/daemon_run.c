@@ -53,10 +53,25 @@ struct call {
     bool is_stopped, is_sink_dead; /* by the caller; because the output has no reader */
 };
 
-static int stay(const char *why)
+static int stay(char why[ONESHOT_WHY_MAX], const char *reason)
 {
-    log_debug("the daemon is not used: %s", why);
+    log_debug("the daemon is not used: %s", reason);
+    str_format(why, ONESHOT_WHY_MAX, "%.*s", ONESHOT_WHY_MAX - 1, reason);
     return 1;
+}
+
+/* The daemon's own words, of its error. */
+static int stay_refused(const struct call *call, char why[ONESHOT_WHY_MAX])
+{
+    json_t *reply = json_loadb(buf_text(&call->head), call->head.length, 0, NULL);
+    const char *message =
+        json_string_value(json_object_get(json_object_get(reply, "error"), "message"));
+    char reason[ONESHOT_WHY_MAX + 64];
+
+    str_format(reason, sizeof(reason), "it answered %u: %.250s", call->reply.status,
+               message ? message : buf_text(&call->head));
+    json_decref(reply);
+    return stay(why, reason);
 }
 
 const char *daemon_run_unfit(const struct oneshot *shot)
@@ -68,10 +83,8 @@ const char *daemon_run_unfit(const struct oneshot *shot)
         bytes += strlen(shot->argv[count]) + 1;
     if (!shot->language || !str_equal(shot->language, "python"))
         return "only Python is kept warm";
-    if (!config->is_warm)
+    if (!config->is_warm && !config->auto_install)
         return "SANDBOX_WARM is off";
-    if (config->auto_install)
-        return "it would install packages";
     if (shot->stdin_fd >= 0)
         return "standard input is passed on";
     if (shot->file_count > 0)
@@ -289,7 +302,7 @@ static int turn(struct call *call, uint64_t patience_ms)
 }
 
 /* Until the daemon has taken it. 1: it has not. */
-static int begin(struct call *call)
+static int begin(struct call *call, char why[ONESHOT_WHY_MAX])
 {
     uint64_t give_up_ms = clock_now_ms() + RUN_PATIENCE_MS;
 
@@ -300,15 +313,13 @@ static int begin(struct call *call)
         if (r == -ECANCELED)
             return r;
         if (r <= 0 || call->is_broken)
-            return stay(r == -ETIMEDOUT ? "it does not answer" : "it broke the connection");
+            return stay(why, r == -ETIMEDOUT ? "it does not answer" : "it broke the connection");
     }
     if (call->reply.status == 200)
         return 0;
     while (turn(call, RUN_PATIENCE_MS) > 0 && !call->is_broken)
-        ; /* the reason, for the log; the body is small */
-    log_debug("the daemon is not used: it answered %u %.300s", call->reply.status,
-              buf_text(&call->head));
-    return 1;
+        ; /* the reason; the body is small */
+    return stay_refused(call, why);
 }
 
 static int cancelled(struct call *call)
@@ -340,7 +351,7 @@ static int finish(struct call *call)
 }
 
 int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
-                  struct result *result)
+                  struct result *result, char why[ONESHOT_WHY_MAX])
 {
     struct call call = {.shot = shot,
                         .paths = ctx,
@@ -354,13 +365,13 @@ int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_fo
     int r;
 
     if (unfit)
-        return stay(unfit);
+        return stay(why, unfit);
     if (paths_adopt(ctx, &err) < 0 || plain_connect(call.paths->socket, &call.fd, &err) < 0)
-        return stay(err.text);
+        return stay(why, err.text);
     if (write_request(&call, found) < 0)
-        r = stay("the code or an argument is not UTF-8");
+        r = stay(why, "the code or an argument is not UTF-8");
     else
-        r = begin(&call);
+        r = begin(&call, why);
     if (r == 0)
         r = finish(&call);
     else if (r == -ECANCELED)

@@ -17,10 +17,6 @@
 #include "config/config.h"
 #include "model/result.h"
 
-/* A warning for whoever has it configured: a run of its own has no installer. */
-#define ONESHOT_NO_INSTALL \
-    "SANDBOX_AUTO_INSTALL needs the daemon (sessions, POST /v1/run, MCP), continuing without it"
-
 /* A host file (or folder) to copy in. */
 struct oneshot_file {
     const char *host;
@@ -54,13 +50,14 @@ struct oneshot_found {
 
 /*
  * Somebody else who may do it, with the same result: asked when everything about the run has been
- * checked. 0: it was done and `result` says how; 1: not there, so it is done here; negative: it
- * began there and did not come to its end, result->error says why.
+ * checked. 0: it was done and `result` says how; 1: not there, `why` says why, so it is done here;
+ * negative: it began there and did not come to its end, result->error says why.
  */
+#define ONESHOT_WHY_MAX 256
 struct oneshot;
 struct oneshot_elsewhere {
     int (*run)(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
-               struct result *result);
+               struct result *result, char why[ONESHOT_WHY_MAX]);
     void *ctx;
 };
 
