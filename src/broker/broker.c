@@ -458,6 +458,7 @@ static int start(struct broker *broker, struct error *err)
         .bus = broker->bus,
         .audit = broker->audit,
         .metrics = broker->metrics,
+        .has_no_ceiling = json_is_true(json_object_get(broker->settings, "on_demand")),
         .state = json_string_value(json_object_get(broker->settings, "state")),
     };
     struct mux_spec mux = {0};

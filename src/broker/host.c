@@ -101,6 +101,7 @@ static void fill_spec(struct host_spec *spec, const struct backend_row *backend,
         .pids = config->limits.pids,
         .cpu_millis = config->limits.cpu_millis,
         .minimum = (uint8_t)config->isolation,
+        .has_no_ceiling = getenv(HOST_ENV_NO_CEILING),
         .progress = on_progress,
         .left = on_left,
     };

@@ -49,9 +49,17 @@ static bool has_name(json_t *names, const char *name)
     return false;
 }
 
-/* A reload does not change the state folder, nor keys that flags of `serve` have set. */
+/*
+ * A reload does not change the state folder, nor keys that flags of `serve` have set, nor, in a
+ * daemon that was started on demand, keys that each caller brings.
+ */
 static bool is_fixed(const struct reload *reload, size_t key)
 {
+    bool is_callers =
+        config_table[key].place == PLACE_CALL || config_table[key].place == PLACE_SESSION;
+
+    if (is_callers && json_is_true(json_object_get(reload->settings, "on_demand")))
+        return true;
     return key == KEY_STATE_DIR || !config_table[key].env ||
            has_name(json_object_get(reload->settings, "flags"), config_table[key].env);
 }

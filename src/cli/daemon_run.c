@@ -2,8 +2,9 @@
  * daemon_run.c - `bailey run` in a warm box of the daemon; see daemon_run.h.
  *
  * The static program has no HTTP library, and executing bailey-engine for one costs more than a
- * warm run does: so the one call is made by http/plain.h. The request carries the settings of the
- * run (config/shape.h), and a daemon with other settings refuses. Until the status "200" arrives
+ * warm run does: so the one call is made by http/plain.h. The request carries the caller's settings
+ * (config/settings.h) and what they have to result in (config/shape.h): a daemon that would run it
+ * in another way refuses. Until the status "200" arrives
  * nothing was promised and the run can be made here; a run has no effect outside its box, so one
  * that was begun there after all does no harm, and it is ended with its connection.
  *
@@ -27,6 +28,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "config/settings.h"
 #include "config/shape.h"
 #include "http/plain.h"
 #include "http/sse.h"
@@ -51,10 +53,25 @@ struct call {
     bool is_stopped, is_sink_dead; /* by the caller; because the output has no reader */
 };
 
-static int stay(const char *why)
+static int stay(char why[ONESHOT_WHY_MAX], const char *reason)
 {
-    log_debug("the daemon is not used: %s", why);
+    log_debug("the daemon is not used: %s", reason);
+    str_format(why, ONESHOT_WHY_MAX, "%.*s", ONESHOT_WHY_MAX - 1, reason);
     return 1;
+}
+
+/* The daemon's own words, of its error. */
+static int stay_refused(const struct call *call, char why[ONESHOT_WHY_MAX])
+{
+    json_t *reply = json_loadb(buf_text(&call->head), call->head.length, 0, NULL);
+    const char *message =
+        json_string_value(json_object_get(json_object_get(reply, "error"), "message"));
+    char reason[ONESHOT_WHY_MAX + 64];
+
+    str_format(reason, sizeof(reason), "it answered %u: %.250s", call->reply.status,
+               message ? message : buf_text(&call->head));
+    json_decref(reply);
+    return stay(why, reason);
 }
 
 const char *daemon_run_unfit(const struct oneshot *shot)
@@ -66,10 +83,8 @@ const char *daemon_run_unfit(const struct oneshot *shot)
         bytes += strlen(shot->argv[count]) + 1;
     if (!shot->language || !str_equal(shot->language, "python"))
         return "only Python is kept warm";
-    if (!config->is_warm)
+    if (!config->is_warm && !config->auto_install)
         return "SANDBOX_WARM is off";
-    if (config->auto_install)
-        return "it would install packages";
     if (shot->stdin_fd >= 0)
         return "standard input is passed on";
     if (shot->file_count > 0)
@@ -122,12 +137,17 @@ static json_t *body_json(const struct call *call, const struct oneshot_found *fo
 static int write_request(struct call *call, const struct oneshot_found *found)
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(LIMIT_REQUEST_JSON);
+    CLEANUP(buf_free) struct buf settings = BUF_INIT(SETTINGS_MAX + KIB);
+    struct error ignored = {0};
     json_t *json = body_json(call, found);
     int r = json ? text_of_json(json, JSON_COMPACT | JSON_REAL_PRECISION(15), &body) : -EINVAL;
 
     json_decref(json);
     if (r == 0)
-        r = plain_head_write(&call->request, "POST", "/v1/run", "text/event-stream", body.length);
+        r = settings_header(call->shot->config, &settings, &ignored);
+    if (r == 0)
+        r = plain_head_write(&call->request, "POST", "/v1/run", "text/event-stream",
+                             buf_text(&settings), body.length);
     return r < 0 ? r : buf_append(&call->request, buf_text(&body), body.length);
 }
 
@@ -250,7 +270,7 @@ static void stop(struct call *call)
     call->is_stopped = true;
     str_format(path, sizeof(path), "/v1/run/%s", call->reply.execution);
     if (plain_connect(call->paths->socket, &fd, &ignored) == 0 &&
-        plain_head_write(&text, "DELETE", path, NULL, 0) == 0 && send_some(fd, &text) == 0) {
+        plain_head_write(&text, "DELETE", path, NULL, NULL, 0) == 0 && send_some(fd, &text) == 0) {
         struct pollfd answer = {.fd = fd, .events = POLLIN};
 
         poll(&answer, 1, RUN_PATIENCE_MS); /* else it may not have been read when we close */
@@ -282,7 +302,7 @@ static int turn(struct call *call, uint64_t patience_ms)
 }
 
 /* Until the daemon has taken it. 1: it has not. */
-static int begin(struct call *call)
+static int begin(struct call *call, char why[ONESHOT_WHY_MAX])
 {
     uint64_t give_up_ms = clock_now_ms() + RUN_PATIENCE_MS;
 
@@ -293,15 +313,13 @@ static int begin(struct call *call)
         if (r == -ECANCELED)
             return r;
         if (r <= 0 || call->is_broken)
-            return stay(r == -ETIMEDOUT ? "it does not answer" : "it broke the connection");
+            return stay(why, r == -ETIMEDOUT ? "it does not answer" : "it broke the connection");
     }
     if (call->reply.status == 200)
         return 0;
     while (turn(call, RUN_PATIENCE_MS) > 0 && !call->is_broken)
-        ; /* the reason, for the log; the body is small */
-    log_debug("the daemon is not used: it answered %u %.300s", call->reply.status,
-              buf_text(&call->head));
-    return 1;
+        ; /* the reason; the body is small */
+    return stay_refused(call, why);
 }
 
 static int cancelled(struct call *call)
@@ -333,7 +351,7 @@ static int finish(struct call *call)
 }
 
 int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
-                  struct result *result)
+                  struct result *result, char why[ONESHOT_WHY_MAX])
 {
     struct call call = {.shot = shot,
                         .paths = ctx,
@@ -347,13 +365,13 @@ int run_in_daemon(void *ctx, const struct oneshot *shot, const struct oneshot_fo
     int r;
 
     if (unfit)
-        return stay(unfit);
+        return stay(why, unfit);
     if (paths_adopt(ctx, &err) < 0 || plain_connect(call.paths->socket, &call.fd, &err) < 0)
-        return stay(err.text);
+        return stay(why, err.text);
     if (write_request(&call, found) < 0)
-        r = stay("the code or an argument is not UTF-8");
+        r = stay(why, "the code or an argument is not UTF-8");
     else
-        r = begin(&call);
+        r = begin(&call, why);
     if (r == 0)
         r = finish(&call);
     else if (r == -ECANCELED)

@@ -125,8 +125,6 @@ static int execute(struct job *job)
         return message_bad_input(&err);
     if (signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
-    if (job->config->auto_install && job->language && !request->is_quiet)
-        log_warning(ONESHOT_NO_INSTALL);
     output_init(&report.output, request->is_raw, cancel_fd);
     sink = (struct oneshot_sink){
         .write = output_write, .ctx = &report.output, .fd = {STDOUT_FILENO, STDERR_FILENO}};

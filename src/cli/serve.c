@@ -96,7 +96,8 @@ struct preparation {
         char **env;              /* strv */
     } hosts[LAUNCHER_HOSTS_MAX]; /* provider hosts; that of SANDBOX_TYPE comes first */
     size_t host_count;
-    const char *const *listen; /* addresses; empty: none */
+    const struct provider_row *wanted; /* of SANDBOX_TYPE; on demand: of whoever starts it */
+    const char *const *listen;         /* addresses; empty: none */
     struct buf settings;
     struct pip_settings pip;
     struct activation activation;
@@ -288,10 +289,21 @@ static int make_host_env(struct preparation *made, const struct provider_row *ro
     failed |= strv_push(list, id);
     failed |= strv_push(list, state);
     failed |= strv_push(list, identity);
+    if (made->request.is_on_demand)
+        failed |= strv_push(list, HOST_ENV_NO_CEILING "=1");
     if (failed < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE,
                          "out of memory writing the provider host's settings");
     return 0;
+}
+
+/* The host of SANDBOX_TYPE. A daemon that was started on demand has another type of its own. */
+static int make_wanted_host(struct preparation *made, char *const *env, struct error *err)
+{
+    CLEANUP(config_free) struct config config = {0};
+    int result = settings_for_type(&made->config, made->wanted->name, &config, err);
+
+    return result < 0 ? result : make_host_env(made, made->wanted, &config, env, err);
 }
 
 /*
@@ -300,17 +312,18 @@ static int make_host_env(struct preparation *made, const struct provider_row *ro
  */
 static int make_hosts(struct preparation *made, char *const *env, struct error *err)
 {
-    const struct provider_row *own = config_provider(&made->config), *row;
+    const struct provider_row *row;
     int result = 0;
 
-    if (provider_can(own, PROVIDER_HOSTED))
-        result = make_host_env(made, own, &made->config, env, err);
+    if (provider_can(made->wanted, PROVIDER_HOSTED))
+        result = make_wanted_host(made, env, err);
     for (size_t i = 0; result == 0 && (row = provider_at(i)); i++) {
         CLEANUP(config_free) struct config config = {0};
         struct error why = {0};
 
-        if (row == own || !row->ops || !provider_can(row, PROVIDER_HOSTED) || !row->is_meant ||
-            !row->is_meant(&made->config) || made->host_count == LAUNCHER_HOSTS_MAX)
+        if (row == made->wanted || !row->ops || !provider_can(row, PROVIDER_HOSTED) ||
+            !row->is_meant || !row->is_meant(&made->config) ||
+            made->host_count == LAUNCHER_HOSTS_MAX)
             continue;
         if (settings_for_type(&made->config, row->name, &config, &why) < 0 ||
             config_set(&config, KEY_DOCKER_POOL_SIZE, "0", "SANDBOX_TYPE", &why) < 0) {
@@ -462,6 +475,16 @@ static int check_doors(const struct config *config, struct error *err)
                      config->values[KEY_PROVIDER_ENABLED].where);
 }
 
+/*
+ * Keys of calls and sessions come with each call (settings.h), also with those of the command that
+ * starts a daemon on demand: what it set is not for the callers after it.
+ */
+static int keep_own(struct preparation *made, struct error *err)
+{
+    made->wanted = config_provider(&made->config);
+    return made->request.is_on_demand ? settings_keep_daemon(&made->config, err) : 0;
+}
+
 static int prepare(struct preparation *made, const struct invocation *invocation, struct error *err)
 {
     const struct serve_request *request = &made->request;
@@ -471,6 +494,8 @@ static int prepare(struct preparation *made, const struct invocation *invocation
         result = options_configure(&invocation->parsed, &made->config, err);
     if (result == 0)
         result = check_doors(&made->config, err);
+    if (result == 0)
+        result = keep_own(made, err);
     if (result == 0)
         result = choose_addresses(made, err);
     if (result == 0)
@@ -586,6 +611,7 @@ static int serve(struct preparation *made, struct error *err)
                 .binds = made->binds,
                 .bind_count = made->bind_count,
                 .id_base = config->id_base},
+        .has_no_ceiling = made->request.is_on_demand,
         .pool_size = config_can(config, PROVIDER_HOSTED) ? 0 : config->pool_size,
         .pool_memory_bytes = config->pool_memory_bytes,
         .stop_grace_ms = (unsigned)config->stop_grace_ms,

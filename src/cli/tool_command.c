@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/client_request.h"
+#include "cli/daemon_run.h"
 #include "cli/engine.h"
 #include "cli/message.h"
 #include "cli/option_setters.h"
@@ -95,6 +96,7 @@ static int run_tool(const struct invocation *invocation)
     CLEANUP(paths_free) struct paths paths = {0};
     CLEANUP(fd_closep) int cancel_fd = -1;
     const struct tool_row *tool = tool_find(invocation->parsed.operands[0]);
+    struct oneshot_elsewhere elsewhere = {.run = run_in_daemon};
     struct report_request request = {0};
     struct error err = {0};
     char engine[PATH_MAX] = "";
@@ -113,9 +115,11 @@ static int run_tool(const struct invocation *invocation)
         read_input(invocation, &input, &err) < 0 || signals_open(&cancel_fd, &err) < 0)
         return fail(tool, &err);
 
+    elsewhere.ctx = &paths;
     if (tool_call(tool, buf_text(&input), input.length,
                   &(struct tool_context){.config = &config,
                                          .cancel_fd = cancel_fd,
+                                         .elsewhere = &elsewhere,
                                          .state = paths.state,
                                          .engine = engine,
                                          .warden = "/proc/self/exe"},

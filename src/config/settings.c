@@ -278,7 +278,8 @@ static int check_most(json_t *settings, const struct config *applied, const stru
 
 /*
  * The daemon's own disk limit belongs to its own memory limit: with another memory limit it is half
- * of that, as in a configuration that sets only the memory; never more than the daemon's own.
+ * of that, as in a configuration that sets only the memory; where boxes have a ceiling, never more
+ * than the daemon's own.
  */
 static int follow_memory(const struct settings_server *server, json_t *settings,
                          struct config *config, struct error *err)
@@ -292,7 +293,8 @@ static int follow_memory(const struct settings_server *server, json_t *settings,
     if (settings_get(settings, KEY_DISK) ||
         (!has_memory && config->limits.disk_bytes < config->limits.memory_bytes))
         return 0;
-    bytes = MIN(bytes, server->config->limits.disk_bytes);
+    if (!server->has_no_ceiling)
+        bytes = MIN(bytes, server->config->limits.disk_bytes);
     str_format(text, sizeof(text), "%llu", (unsigned long long)bytes);
     return config_set(config, KEY_DISK, text, config_key_name(KEY_DISK), err);
 }
@@ -316,6 +318,19 @@ static int apply(const struct settings_server *server, json_t *settings, struct 
     if (r == 0)
         r = follow_memory(server, settings, ret, err);
     return r < 0 ? r : config_check(ret, err);
+}
+
+int settings_keep_daemon(struct config *config, struct error *err)
+{
+    int r = 0;
+
+    for (int key = 0; key < _KEY_MAX && r == 0; key++) {
+        const struct config_row *row = &config_table[key];
+
+        if ((row->place == PLACE_CALL || row->place == PLACE_SESSION) && row->fallback)
+            r = value_apply(config, (enum config_key)key, row->fallback, FROM_DEFAULT, NULL, err);
+    }
+    return r;
 }
 
 int settings_for_type(const struct config *config, const char *type, struct config *ret,
@@ -352,7 +367,7 @@ int settings_apply(const struct settings_server *server, json_t *settings, struc
         r = check_daemon_keys(server, settings, ret, err);
     if (r == 0 && server->only_tightens)
         r = check_tighter(server, settings, ret, err);
-    if (r == 0)
+    if (r == 0 && !server->has_no_ceiling)
         r = check_most(settings, ret, &most, err);
     if (r < 0) {
         config_free(ret);

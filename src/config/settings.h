@@ -27,8 +27,9 @@ int settings_header(const struct config *config, struct buf *line, struct error 
 
 struct settings_server {
     const struct config *config;
-    const char *state;  /* the state folder in use; NULL: unknown, and not compared */
-    bool only_tightens; /* the caller may not ask for more than the configuration gives */
+    const char *state;   /* the state folder in use; NULL: unknown, and not compared */
+    bool only_tightens;  /* the caller may not ask for more than the configuration gives */
+    bool has_no_ceiling; /* boxes may exceed the configuration's limits */
 };
 /*
  * The server's configuration with the settings applied, checked; the caller frees it. Errors:
@@ -36,6 +37,12 @@ struct settings_server {
  */
 int settings_apply(const struct settings_server *server, json_t *settings, struct config *ret,
                    struct error *err);
+
+/*
+ * Gives keys of calls and sessions their defaults. For a daemon that a command started: it serves
+ * other callers too, and each of them, its starter included, brings its own.
+ */
+int settings_keep_daemon(struct config *config, struct error *err);
 
 /* The configuration for boxes of another type than its own; the caller frees it. */
 int settings_for_type(const struct config *config, const char *type, struct config *ret,

@@ -33,12 +33,14 @@ int plain_connect(const char *path, int *ret_fd, struct error *err)
 }
 
 int plain_head_write(struct buf *text, const char *method, const char *path, const char *accept,
-                     size_t body_length)
+                     const char *more, size_t body_length)
 {
     int r = buf_printf(text, "%s %s HTTP/1.0\r\n", method, path);
 
     if (r == 0 && accept)
         r = buf_printf(text, "Accept: %s\r\n", accept);
+    if (r == 0 && more && more[0])
+        r = buf_printf(text, "%s\r\n", more);
     if (r == 0 && body_length > 0)
         r = buf_printf(text, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                        body_length);

@@ -17,9 +17,12 @@
 /* A connected socket, which never blocks. Errors: ERROR_NO_DAEMON. */
 int plain_connect(const char *path, int *ret_fd, struct error *err);
 
-/* The head of a request, `accept` NULL: any reply. All texts come from our own code. */
+/*
+ * The head of a request, `accept` NULL: any reply, `more` NULL or empty: no line besides. All texts
+ * come from our own code.
+ */
 int plain_head_write(struct buf *text, const char *method, const char *path, const char *accept,
-                     size_t body_length);
+                     const char *more, size_t body_length);
 
 struct plain_head {
     unsigned status;

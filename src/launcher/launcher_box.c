@@ -89,6 +89,8 @@ static int check(const struct launcher *launcher, const struct launcher_make *ma
         make->pids < LIMIT_PIDS_MIN || make->pids > LIMIT_PIDS_MAX ||
         make->cpu_millis > LIMIT_CPU_MILLIS_MAX)
         return error_set(err, -ERANGE, ERROR_BAD_INPUT, "a limit of the box is out of range");
+    if (plan->has_no_ceiling)
+        return 0;
     if (is_over(make->memory_bytes, plan->memory_bytes, make->staging ? INSTALL_MEMORY : 0) ||
         is_over(make->disk_bytes, plan->disk_bytes, make->staging ? INSTALL_MEMORY / 2 : 0) ||
         (plan->pids && make->pids > plan->pids) ||

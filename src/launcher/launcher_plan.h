@@ -110,6 +110,7 @@ struct launcher_plan {
     bool has_provider_host; /* LAUNCHER_PROVIDER_HOST_FD, in a plan without the next two */
     uint32_t host_count;    /* LAUNCHER_PROVIDER_HOST_FD + index */
     char host_names[LAUNCHER_HOSTS_MAX][HOST_NAME_BYTES];
+    bool has_no_ceiling; /* those limits are what is prewarmed, and no maximum */
 };
 #define LAUNCHER_PLAN_MAGIC "bailey engine 1"
 

@@ -211,6 +211,7 @@ static struct launcher_plan *changed(const struct launcher_plan *plan,
     taken->pids = asked->pids;
     taken->cpu_millis = asked->cpu_millis;
     taken->minimum = asked->minimum;
+    taken->has_no_ceiling = asked->has_no_ceiling;
     return taken;
 }
 

@@ -342,16 +342,37 @@ static void note_timing(struct oneshot_extra *extra, const char *stage, uint64_t
     *since = now;
 }
 
+/* Only a daemon has the installer of SANDBOX_AUTO_INSTALL: without one it is not dropped. */
+static int check_install(const struct run *run, const char *why, struct error *err)
+{
+    const struct config *config = run->shot->config;
+
+    if (!config->auto_install || !run->language || !str_equal(run->language->name, "python"))
+        return 0;
+    if (!provider_can(run->provider, PROVIDER_CAN_INSTALL) && run->provider->no_install)
+        return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
+                         "SANDBOX_AUTO_INSTALL: %s; set it to false for this run",
+                         run->provider->no_install);
+    return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
+                     "SANDBOX_AUTO_INSTALL: only a daemon installs missing modules, and it does "
+                     "not do this run (%s); 'bailey session new' starts one, or set "
+                     "SANDBOX_AUTO_INSTALL=false",
+                     why);
+}
+
 /* 1: there is no other executor. */
-static int run_elsewhere(struct run *run)
+static int run_elsewhere(struct run *run, struct error *err)
 {
     const struct oneshot_elsewhere *elsewhere = run->shot->elsewhere;
     const struct oneshot_found found = {.fingerprint = run->fingerprint,
                                         .layer = run->built.layer,
                                         .name = run->language ? recipe_name(&run->recipe) : ""};
-    int r = elsewhere ? elsewhere->run(elsewhere->ctx, run->shot, &found, run->result) : 1;
+    char why[ONESHOT_WHY_MAX] = "it is not asked";
+    int r = elsewhere ? elsewhere->run(elsewhere->ctx, run->shot, &found, run->result, why) : 1;
 
     run->is_elsewhere = r <= 0;
+    if (r > 0 && check_install(run, why, err) < 0)
+        return err->num;
     return r;
 }
 
@@ -364,7 +385,7 @@ static int run_all(struct run *run, struct oneshot_extra *extra, struct error *e
 
     note_timing(extra, "prepare", &since);
     if (r == 0) {
-        r = run_elsewhere(run);
+        r = run_elsewhere(run, err);
         if (r <= 0)
             return r;
         r = make_box(run, err);

@@ -17,10 +17,6 @@
 #include "config/config.h"
 #include "model/result.h"
 
-/* A warning for whoever has it configured: a run of its own has no installer. */
-#define ONESHOT_NO_INSTALL \
-    "SANDBOX_AUTO_INSTALL needs the daemon (sessions, POST /v1/run, MCP), continuing without it"
-
 /* A host file (or folder) to copy in. */
 struct oneshot_file {
     const char *host;
@@ -54,13 +50,14 @@ struct oneshot_found {
 
 /*
  * Another executor (a running daemon), asked once the request is checked. 0: done, see `result`;
- * 1: not available, so the run happens here; negative: it started there and failed, see
- * result->error.
+ * 1: not available, `why` says why, so the run happens here; negative: it started there and failed,
+ * see result->error.
  */
+#define ONESHOT_WHY_MAX 256
 struct oneshot;
 struct oneshot_elsewhere {
     int (*run)(void *ctx, const struct oneshot *shot, const struct oneshot_found *found,
-               struct result *result);
+               struct result *result, char why[ONESHOT_WHY_MAX]);
     void *ctx;
 };
 

@@ -151,7 +151,8 @@ static void load_settings(struct session *session, const char *text)
     CLEANUP(json_decrefp) json_t *given = text ? json_loads(text, 0, NULL) : NULL;
     struct error err = {0};
 
-    if (given && settings_take(session->manager, given, true, &session->settings, &err) < 0)
+    if (given &&
+        settings_take(session->manager, given, SETTINGS_SESSION, &session->settings, &err) < 0)
         log_error("session %s: its settings: %s, continuing with the daemon's", session->id,
                   err.text);
 }

@@ -104,7 +104,8 @@ static int find_language(struct session *session, const char *name,
         return error_set(err, -EPERM, ERROR_NO_INTERPRETER,
                          "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES",
                          wanted);
-    if (!(*ret)->program || !(*ret)->driver)
+    if (!(*ret)->driver ||
+        (!(*ret)->program && !config_can(session_config(session), PROVIDER_OWN_FILESYSTEM)))
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
                          (*ret)->missing ? (*ret)->missing
                                          : "there is no kernel for this language");

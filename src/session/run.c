@@ -499,13 +499,14 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
 static const struct make_events make_events = {.made = on_made, .refused = on_refused};
 
 static int check_spec(struct session_manager *manager, const struct run_spec *spec,
-                      const struct session_language **ret, struct error *err)
+                      const struct config *config, const struct session_language **ret,
+                      struct error *err)
 {
     *ret = session_manager_language(manager, spec->language);
     if (!*ret)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "language: '%.40s' is not one that may run here", spec->language);
-    if (!(*ret)->program)
+    if (!(*ret)->program && !config_can(config, PROVIDER_OWN_FILESYSTEM))
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s", (*ret)->missing);
     if (spec->code_length > LIMIT_CODE_BYTES)
         return error_set(err, -EFBIG, ERROR_TOO_LARGE, "code: at most %llu MB",
@@ -593,17 +594,17 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
                         void (*done)(void *ctx, struct result *result), void *ctx, struct run **ret,
                         struct error *err)
 {
-    const struct session_language *language;
+    const struct session_language *language = NULL;
     struct session_template found_template = {0};
     struct settings *settings = NULL;
     const struct config *config;
     struct limits limits;
     struct run *run;
-    int r = check_spec(manager, spec, &language, err);
+    int r = settings_of_caller(manager, spec->caller, &settings, err);
 
-    if (r == 0)
-        r = settings_of_caller(manager, spec->caller, &settings, err);
     config = settings ? &settings->config : manager->spec.config;
+    if (r == 0)
+        r = check_spec(manager, spec, config, &language, err);
     if (r == 0)
         r = session_manager_template_of(manager, config, spec->template_name, &found_template, err);
     if (r < 0)

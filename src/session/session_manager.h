@@ -63,6 +63,7 @@ struct session_manager_spec {
     struct audit *audit;
     struct metrics *metrics; /* NULL: no metrics */
     const char *state;       /* the state folder as the user sees it; NULL: unknown */
+    bool has_no_ceiling;     /* boxes may exceed the configuration's limits */
 };
 int session_manager_new(const struct session_manager_spec *spec, struct session_manager **ret,
                         struct error *err);

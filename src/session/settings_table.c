@@ -37,13 +37,13 @@ void settings_table_free(struct session_manager *manager)
 }
 
 /* Drops the longest unused one of a kind, if there are more than the limit. */
-static void trim(struct session_manager *manager, bool is_trusted)
+static void trim(struct session_manager *manager, enum settings_owner owner)
 {
     struct settings **oldest = NULL;
     unsigned count = 0;
 
     for (struct settings **at = &manager->settings; *at; at = &(*at)->next) {
-        if ((*at)->references > 0 || (*at)->is_trusted != is_trusted)
+        if ((*at)->references > 0 || (*at)->owner != owner)
             continue;
         count++;
         if (!oldest || (*at)->used < (*oldest)->used)
@@ -58,22 +58,27 @@ static void trim(struct session_manager *manager, bool is_trusted)
 }
 
 static struct settings *find_text(struct session_manager *manager, const char *text,
-                                  bool is_trusted)
+                                  enum settings_owner owner)
 {
     struct settings *settings = manager->settings;
 
-    while (settings && (settings->is_trusted != is_trusted ||
-                        settings->generation != manager->settings_generation ||
-                        !str_equal(settings->text, text)))
+    while (settings &&
+           (settings->owner != owner || settings->generation != manager->settings_generation ||
+            !str_equal(settings->text, text)))
         settings = settings->next;
     return settings;
 }
 
-static int settings_new(struct session_manager *manager, json_t *given, bool is_trusted,
+static int settings_new(struct session_manager *manager, json_t *given, enum settings_owner owner,
                         struct settings **ret, struct error *err)
 {
     const struct settings_server server = {
-        .config = manager->spec.config, .state = manager->spec.state, .only_tightens = !is_trusted};
+        .config = manager->spec.config,
+        .state = manager->spec.state,
+        .only_tightens = owner == SETTINGS_NETWORK,
+        /* A session keeps its own when `bailey serve` with a lower ceiling takes it over. */
+        .has_no_ceiling = manager->spec.has_no_ceiling || owner == SETTINGS_SESSION,
+    };
     CLEANUP(settings_freep) struct settings *settings = calloc(1, sizeof(*settings));
     int r;
 
@@ -86,7 +91,7 @@ static int settings_new(struct session_manager *manager, json_t *given, bool is_
     if (!settings->given)
         return error_memory(err);
     settings->manager = manager;
-    settings->is_trusted = is_trusted;
+    settings->owner = owner;
     settings->generation = manager->settings_generation;
     if (++manager->next_settings == 0) /* 0 means none */
         manager->next_settings = 1;
@@ -95,7 +100,7 @@ static int settings_new(struct session_manager *manager, json_t *given, bool is_
     return 0;
 }
 
-int settings_take(struct session_manager *manager, json_t *given, bool is_trusted,
+int settings_take(struct session_manager *manager, json_t *given, enum settings_owner owner,
                   struct settings **ret, struct error *err)
 {
     CLEANUP(freep) char *text = json_dumps(given, JSON_COMPACT | JSON_SORT_KEYS);
@@ -104,9 +109,9 @@ int settings_take(struct session_manager *manager, json_t *given, bool is_truste
 
     if (!text)
         return error_memory(err);
-    settings = find_text(manager, text, is_trusted);
+    settings = find_text(manager, text, owner);
     if (!settings) {
-        r = settings_new(manager, given, is_trusted, &settings, err);
+        r = settings_new(manager, given, owner, &settings, err);
         if (r < 0)
             return r;
         settings->text = ptr_take(&text);
@@ -115,7 +120,7 @@ int settings_take(struct session_manager *manager, json_t *given, bool is_truste
     }
     settings->used = ++manager->settings_used;
     *ret = settings_hold(settings);
-    trim(manager, is_trusted);
+    trim(manager, owner);
     return 0;
 }
 
@@ -129,7 +134,7 @@ struct settings *settings_hold(struct settings *settings)
 void settings_release(struct settings *settings)
 {
     if (settings && --settings->references == 0)
-        trim(settings->manager, settings->is_trusted);
+        trim(settings->manager, settings->owner);
 }
 
 int settings_of_caller(struct session_manager *manager, const struct caller *caller,
@@ -165,7 +170,8 @@ int session_manager_settings(struct session_manager *manager, struct caller *cal
         return error_memory(err);
     if (json_object_size(all) == 0)
         return 0;
-    r = settings_take(manager, all, caller->who.is_local, &settings, err);
+    r = settings_take(manager, all, caller->who.is_local ? SETTINGS_USER : SETTINGS_NETWORK,
+                      &settings, err);
     if (r < 0)
         return r;
     caller->settings = settings->number;
@@ -239,11 +245,11 @@ int settings_of_new(struct session_manager *manager, const struct session_spec *
         set_time(all, KEY_SESSION_AGE, MIN(spec->age_ms, LIMIT_TIMEOUT_MS)) < 0)
         return error_memory(err);
     /* The caller's settings were checked when they came: these are the session's. */
-    r = settings_take(manager, all, true, &asked, err);
+    r = settings_take(manager, all, SETTINGS_SESSION, &asked, err);
     if (r == 0 && settings_fix(all, &asked->config) < 0)
         r = error_memory(err);
     if (r == 0)
-        r = settings_take(manager, all, true, ret, err);
+        r = settings_take(manager, all, SETTINGS_SESSION, ret, err);
     settings_release(asked);
     return r;
 }
@@ -259,7 +265,7 @@ int settings_set_template(struct settings **settings, const char *name, struct e
     all = json_copy(before->given);
     if (!all || set_text(all, KEY_TEMPLATE, name) < 0)
         return error_memory(err);
-    r = settings_take(before->manager, all, true, settings, err);
+    r = settings_take(before->manager, all, SETTINGS_SESSION, settings, err);
     if (r == 0)
         settings_release(before);
     return r;
@@ -285,7 +291,7 @@ int settings_of_call(struct session *session, const struct caller *caller, struc
     }
     if (base && json_object_update_missing(all, base->given) < 0)
         return error_memory(err);
-    return settings_take(session->manager, all, true, ret, err);
+    return settings_take(session->manager, all, SETTINGS_SESSION, ret, err);
 }
 
 int session_check_settings(struct session *session, const struct caller *caller, struct error *err)

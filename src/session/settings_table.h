@@ -23,6 +23,13 @@ struct run;
 struct session;
 struct session_manager;
 
+/* Whose settings they are decides how they are checked. */
+enum settings_owner {
+    SETTINGS_NETWORK, /* a caller over the network, who can only tighten */
+    SETTINGS_USER,    /* a caller of the daemon's user */
+    SETTINGS_SESSION, /* a session: they were checked when its caller brought them */
+};
+
 struct settings {
     struct settings *next;
     struct session_manager *manager;
@@ -30,14 +37,14 @@ struct settings {
     unsigned references;
     uint64_t used; /* a count: the higher, the later it was used */
     unsigned generation;
-    bool is_trusted; /* may ask for more than the configuration gives */
-    char *text;      /* the object as JSON, sorted */
-    json_t *given;   /* {KEY: text} */
+    enum settings_owner owner;
+    char *text;    /* the object as JSON, sorted */
+    json_t *given; /* {KEY: text} */
     struct config config;
 };
 
 /* A set with a reference for the caller. Errors: those of settings_apply(). */
-int settings_take(struct session_manager *manager, json_t *given, bool is_trusted,
+int settings_take(struct session_manager *manager, json_t *given, enum settings_owner owner,
                   struct settings **ret, struct error *err);
 struct settings *settings_hold(struct settings *settings); /* NULL is fine; returns it */
 void settings_release(struct settings *settings);          /* NULL is fine */

@@ -21,7 +21,9 @@ const char *template_env_program(const struct session_language *language, bool h
 
     if (program && !has_layer)
         return program;
-    return recipe_program(language->name, program ? program : language->program, has_layer);
+    if (!program) /* a run that falls back to this machine may find none: then it is not found */
+        program = language->program ? language->program : language->own;
+    return recipe_program(language->name, program, has_layer);
 }
 
 static json_t *template_env_json(const struct session_template *found_template)

@@ -426,6 +426,7 @@ int supervisor_write_plan(struct supervisor *supervisor, struct error *err)
     plan->pids = supervisor->spec->box.pids;
     plan->cpu_millis = supervisor->spec->box.cpu_millis;
     plan->minimum = (uint32_t)supervisor->spec->box.minimum;
+    plan->has_no_ceiling = supervisor->spec->has_no_ceiling;
     return fits ? 0 : error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "a path is too long");
 }
 

@@ -56,6 +56,7 @@ struct supervisor_spec {
     const struct launch_bind *wheels;
     size_t wheel_count;
     struct launch_spec box; /* root, binds, id_base: the same for every box */
+    bool has_no_ceiling;    /* the limits of `box` are no maximum */
     const char *python;     /* the default interpreter, as a path in a box; NULL: none */
     const char *layer;      /* of the default template; NULL: none */
     bool has_zygotes;       /* SANDBOX_WARM */

@@ -267,8 +267,6 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
     if (answer != 0)
         return answer < 0 ? answer : 0;
 
-    if (config.auto_install)
-        log_warning(ONESHOT_NO_INSTALL);
     result_init(&result, &config.limits);
     oneshot_run(
         &(struct oneshot){
@@ -280,6 +278,7 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
             .stdin_fd = -1,
             .cancel_fd = context->cancel_fd,
             .keep_artifact = true,
+            .elsewhere = config.auto_install ? context->elsewhere : NULL,
             .state = context->state,
             .engine = context->engine,
             .warden = context->warden,

@@ -20,6 +20,7 @@
 #include "model/result.h"
 
 typedef struct json_t json_t;
+struct oneshot_elsewhere;
 
 /* Every byte of the code escaped as \u00XX */
 #define TOOL_INPUT_MAX (6 * LIMIT_CODE_BYTES + 64 * KIB)
@@ -69,9 +70,10 @@ json_t *tool_row_json(const struct tool_row *row);
 
 struct tool_context {
     const struct config *config;
-    int cancel_fd;               /* readable: the caller cancels the run; -1: never */
-    const char *state;           /* the state folder, for templates; NULL: none */
-    const char *engine, *warden; /* as in struct oneshot */
+    int cancel_fd;                             /* readable: the caller cancels the run; -1: never */
+    const struct oneshot_elsewhere *elsewhere; /* a daemon that may run the code; NULL: none */
+    const char *state;                         /* the state folder, for templates; NULL: none */
+    const char *engine, *warden;               /* as in struct oneshot */
 };
 
 /*

@@ -260,10 +260,18 @@ def test_typescript_is_said_not_to_be_there(room):
 @pytest.mark.parametrize("words", [["run", "-c", "print('ran')"],
                                    ["tool", "run_python_code", '{"code": "print(\'ran\')"}']],
                          ids=["run", "tool"])
-def test_auto_install_is_said_to_need_the_daemon_and_the_code_runs(words):
+def test_auto_install_without_a_daemon_is_refused_with_what_to_do(words):
     done = support.bailey(*words, env={"SANDBOX_AUTO_INSTALL": "true"})
-    assert (done.status, done.out) == (0, b"ran\n")
-    assert done.stderr.count("SANDBOX_AUTO_INSTALL needs the daemon") == 1
+    said = done.stdout if words[0] == "tool" else done.stderr
+    assert done.status == (0 if words[0] == "tool" else 125), done
+    for part in ("SANDBOX_AUTO_INSTALL", "daemon", "bailey session new", "SANDBOX_AUTO_INSTALL=false"):
+        assert part in said, done
+    assert "ran\n" not in done.stdout, done
+
+
+def test_auto_install_is_about_python_only():
+    done = support.bailey("run", "--language", "bash", "-c", "echo ran", env={"SANDBOX_AUTO_INSTALL": "true"})
+    assert (done.status, done.out) == (0, b"ran\n"), done
 
 
 def test_a_configuration_that_is_not_there_comes_with_what_to_do():

@@ -90,6 +90,27 @@ def test_the_command_line(manual):
         assert done.status == 125 and "-s needs a session" in done.stderr, done
 
 
+# --- one-shot commands beside a daemon
+
+@pytest.mark.parametrize("words", [["run", "-c"], ["tool", "run_python_code"]], ids=["run", "tool"])
+def test_a_run_of_the_command_line_uses_the_daemons_installer(manual, words):
+    """The daemon's own value is false: the caller's counts."""
+    def call(env):
+        code = "import castle; print(castle.walls)"
+        return manual.bailey(*words, code if words[0] == "run" else f'{{"code": "{code}"}}', env=env)
+    assert call({}).stdout != "42\n"
+    done = call({"SANDBOX_AUTO_INSTALL": "true"})
+    assert (done.status, done.stdout) == (0, "42\n"), done
+
+
+def test_a_run_that_is_not_for_the_daemon_says_why(manual):
+    manual.room.write("x.txt", "x")
+    done = manual.bailey("run", "--file", "x.txt", "-c", "import castle", env={"SANDBOX_AUTO_INSTALL": "true"})
+    assert done.status == 125 and "SANDBOX_AUTO_INSTALL" in done.stderr and "files are copied in" in done.stderr, done
+    done = manual.bailey("run", "--no-daemon", "-c", "import castle", env={"SANDBOX_AUTO_INSTALL": "true"})
+    assert done.status == 125 and "it is not asked" in done.stderr, done
+
+
 def test_progress_as_events(manual):
     with session(manual) as here:
         with manual.events(f"/v1/sessions/{here}/packages", {"packages": ["moat"]},

@@ -117,6 +117,20 @@ def test_other_settings_hold(own):
     assert serving.end() == 0
 
 
+def test_a_session_with_more_than_the_server_gives_keeps_it(own):
+    """Its user made it before there was a server with limits; the next one is the server's."""
+    more = {"SANDBOX_MEMORY_LIMIT": "2g"}
+    own.ok("session", "new", "--name", "work", env=more)
+    cell(own, "x = 41")
+    serving = Serving(own, "--listen", "none")
+    serving.wait_for("took over")
+    assert own.json("session", "show", "work", "--json")["settings"]["SANDBOX_MEMORY_LIMIT"] == "2g"
+    assert cell(own, "print(x + 1)") == "42\n"
+    done = own.call("session", "new", env=more)
+    assert done.status == 125 and "SANDBOX_MEMORY_LIMIT" in done.stderr and "1g" in done.stderr, done
+    assert serving.end() == 0
+
+
 def test_a_broker_that_dies_later_is_started_again(own):
     own.session("--name", "work")
     cell(own, "x = 41")

@@ -2,8 +2,11 @@
 or refused by name, never dropped. Over the command line, REST and MCP (stdio and HTTP)."""
 import json
 import os
+import re
 import signal
+import types
 
+import daemon_fixture
 import pytest
 import serve
 import support
@@ -212,6 +215,73 @@ def test_the_daemons_own_value_is_no_difference(daemon):
     assert done.status == 0, done
 
 
+# ---- every command
+
+# S: a session, E: an ended command of it, F: a file here, T: a folder with a template. Those that do something with the daemon: a setting of theirs is honoured or refused.
+WORKING = ["exec -s S -- true", "tool sandbox_exec {} -s S", "tool run_code {} -s S", "session new", "code -s S -c 1",
+           "context new -s S", "install -s S nothing", "shell -s S -- true", "cp F S:/tmp/f", "template build T",
+           "template ls", "template show python", "template verify mine", "mcp --session S --template python"]
+# Those that look or take away: with whatever settings somebody has, they can be used.
+LOOKING = ["session ls", "session show S", "session extend S 1m", "context ls -s S", "ls S:/tmp", "outputs S",
+           "events --json -s S", "ps", "key ls", "daemon status", "audit query", "cp S:/tmp/gone F.2", "cat S:/tmp/gone",
+           "openapi", "doctor", "logs E", "rm S:/tmp/gone", "session rm S"]
+# Those that use no daemon, or are about its settings themselves.
+ALONE = {"run", "serve", "image", "upgrade", "reload", "prompt", "config", "version", "help", "completion", "man"}
+
+
+@pytest.fixture
+def words(daemon):
+    """The words of a command, with the names of things that exist."""
+    session = new(daemon)
+    folder = daemon.room.path / "furnished"
+    folder.mkdir(exist_ok=True)
+    (folder / "template.yaml").write_text("name: mine\npackages: []\n")
+    file = daemon.room.path / "note"
+    file.write_text("note")
+    for path in (folder, file):
+        daemon.room.give(path)
+    daemon.exec(session, "touch", "/tmp/gone")
+    ended = daemon.exec(session, "echo", "said")["meta"]["execution_id"]
+    names = {"S": session, "F": str(file), "T": str(folder), "E": ended, "{}": "{}"}
+
+    def put(word):
+        head, colon, tail = word.partition(":")
+        return names.get(word) or (names[head] + colon + tail if colon and head in names else
+                                   word.replace("F.", names["F"] + "."))
+    return lambda command: [put(word) for word in command.split()]
+
+
+def test_every_command_is_in_one_of_the_lists():
+    known = re.findall(r"^  ([a-z]+) {2,}", support.bailey("help").stdout.partition("Exit status")[0], re.M)
+    listed = {line.split()[0] for line in WORKING + LOOKING} | ALONE
+    assert set(known) == listed, set(known) ^ listed
+
+
+@pytest.mark.parametrize("command", WORKING)
+def test_a_command_that_works_honours_or_refuses(daemon, words, command):
+    env = {"SANDBOX_MAX_SESSIONS": "3"}
+    if command.startswith("shell"):
+        place = types.SimpleNamespace(user=daemon.user, room=daemon.room, env={**daemon.env, **env})
+        status, said = daemon_fixture.on_terminal(place, *words(command))
+        said = said.decode()
+    else:
+        done = daemon.bailey(*words(command), env=env)
+        status, said = done.status, done.stdout + done.stderr
+    assert status == 125 and "SANDBOX_MAX_SESSIONS" in said and "'3'" in said, (status, said)
+
+
+@pytest.mark.parametrize("command", ["exec -s S -- true", "code -s S -c 1", "context new -s S", "cp F S:/tmp/f",
+                                     "install -s S nothing"])
+def test_a_command_that_works_meets_the_sessions_own(daemon, words, command):
+    refused(daemon.bailey(*words(command), env={"SANDBOX_PIDS_LIMIT": "71"}), "SANDBOX_PIDS_LIMIT", "71", "256")
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_command_that_looks_asks_for_nothing(daemon, words, command):
+    done = daemon.bailey(*words(command), env={"SANDBOX_MAX_SESSIONS": "3", "SANDBOX_PIDS_LIMIT": "71"})
+    assert done.status == 0, done
+
+
 # ---- MCP
 
 def call(number, name, **arguments):
@@ -312,7 +382,8 @@ def test_rest_refuses_by_name(daemon):
 
 
 def test_over_tcp_only_tighter():
-    env = {"SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true"}
+    env = {"SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_SESSION_IDLE": "5m",
+           "SANDBOX_SESSION_MAX_AGE": "1h"}
     with tcp.Server(env) as server:
         made = server.tcp("POST", "/v1/sessions", {"limits": {"memory": "96m"}})
         assert made.status == 201 and made.json()["limits"]["memory_bytes"] == 96 << 20, made
@@ -323,6 +394,120 @@ def test_over_tcp_only_tighter():
             assert reply.status == 400 and next(iter(settings)) in reply.error["message"], (settings, reply)
         reply = server.tcp("POST", "/v1/run", {"code": "1", "limits": {"memory": "600m"}})
         assert reply.status == 400 and "512m" in reply.error["message"], reply
+        for member, key, have in (("idle_timeout_s", "SANDBOX_SESSION_IDLE", "5m"),
+                                  ("max_age_s", "SANDBOX_SESSION_MAX_AGE", "1h")):
+            reply = server.tcp("POST", "/v1/sessions", {member: 80000})
+            assert reply.status == 400 and reply.error["field"] == member, reply
+            assert key in reply.error["message"] and have in reply.error["message"], reply
+        made = server.tcp("POST", "/v1/sessions", {"idle_timeout_s": 60, "max_age_s": 600})
+        assert made.status == 201 and made.json()["idle_timeout_s"] == 60, made
+        where = f"/v1/sessions/{made.json()['id']}/extend"
+        reply = server.tcp("POST", where, {"seconds": 80000})
+        assert reply.status == 400 and reply.error["field"] == "seconds", reply
+        assert "SANDBOX_SESSION_MAX_AGE" in reply.error["message"] and "1h" in reply.error["message"], reply
+        assert server.tcp("POST", where, {"seconds": 3600}).status == 200
+        # the socket is the server's own user's
+        assert server.post("/v1/sessions", {"idle_timeout_s": 80000}, 201)["idle_timeout_s"] == 80000
+
+
+# ---- a daemon that a command started: its starter is one caller of several
+
+CALLERS = {
+    "nothing": {},
+    "less": {"SANDBOX_STORE_CODE": "always", "SANDBOX_MEMORY_LIMIT": "96m", "SANDBOX_PIDS_LIMIT": "70",
+             "SANDBOX_TIMEOUT_SEC": "9", "SANDBOX_MAX_OUTPUT_KB": "1", "SANDBOX_CPU_LIMIT": "0.5",
+             "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_SESSION_IDLE": "7m", "SANDBOX_TEMPLATE": "python"},
+    "more": {"SANDBOX_MEMORY_LIMIT": "2g", "SANDBOX_PIDS_LIMIT": "300", "SANDBOX_ISOLATION": "process",
+             "SANDBOX_MAX_OUTPUT_KB": "20", "SANDBOX_SESSION_MAX_AGE": "9h"},
+}
+
+
+@pytest.fixture
+def started():
+    """A place in which the first command starts the daemon."""
+    own = daemon_fixture.DaemonFixture(env={"SANDBOX_POOL_SIZE": "0"})
+    yield own
+    own.close()
+
+
+def told(own, env):
+    """What `bailey config` tells this caller: all values, and those of its limits."""
+    values = {key: one["value"] for key, one in own.json("config", "--json", env=env)["values"].items()}
+    size = {"m": 1 << 20, "g": 1 << 30}
+    limits = {f"{name}_bytes": int(values[f"SANDBOX_{name.upper()}_LIMIT"][:-1]) *
+              size[values[f"SANDBOX_{name.upper()}_LIMIT"][-1]] for name in ("memory", "disk")}
+    limits |= {"pids": int(values["SANDBOX_PIDS_LIMIT"]), "timeout_s": float(values["SANDBOX_TIMEOUT_SEC"]),
+               "output_bytes": int(values["SANDBOX_MAX_OUTPUT_KB"]) * 1024}
+    return values, limits
+
+
+def limits_by_door(own, session, env):
+    """The limits that a result of each door says it had."""
+    asked = {"code": "print(6 * 7)"}
+    yield own.json("code", "-s", session, "-j", "-c", asked["code"], env=env)
+    yield own.json("tool", "run_code", "-s", session, json.dumps(asked), env=env)
+    yield own.json("run", "--json", "-c", asked["code"], env=env)
+    yield own.json("exec", "-s", session, "-j", "-t", str(told(own, env)[1]["timeout_s"]), "--", "echo", "42", env=env)
+    connection = serve.Connection(own.info()["socket"])
+    connection.request("POST", "/v1/run", json.dumps(asked), {"Content-Type": "application/json", **header(**env)})
+    yield json.loads(connection.getresponse().read())
+    connection.close()
+
+
+def meets_its_own(own, name, env):
+    values, limits = told(own, env)
+    session = own.ok("session", "new", "-q", "--name", name, env=env).strip()
+    for result in limits_by_door(own, session, env):
+        assert result["stdout"] == "42\n", result
+        had = result["meta"]["resource_limits"]
+        if "SANDBOX_TIMEOUT_SEC" not in env:
+            had["timeout_s"] = limits["timeout_s"]  # some doors have a default of their own
+        assert {key: had[key] for key in limits} == limits, result
+    over_mcp, replies = over_stdio(own, call(1, "sandbox_exec", command=["true"]), **env)
+    assert replies[1]["result"].get("isError") is not True, replies
+    for one in (session, over_mcp):
+        has = own.json("session", "show", one, "--json", env=env)["settings"]
+        for key in ("SANDBOX_TYPE", "SANDBOX_MEMORY_LIMIT", "SANDBOX_CPU_LIMIT", "SANDBOX_PIDS_LIMIT",
+                    "SANDBOX_ISOLATION", "SANDBOX_SESSION_IDLE", "SANDBOX_SESSION_MAX_AGE"):
+            assert has[key] == values[key], (one, key, has)
+    done = own.call("code", "-s", session, "-j", "-c", "import socket", env=env).json()
+    is_blocked = done["meta"].get("error", {}).get("code") == "blocked_import"
+    assert is_blocked == (values["SANDBOX_BLOCK_DANGEROUS_IMPORTS"] == "true"), done
+    own.json("code", "-s", session, "-j", "-c", f"'mark-{name}'", env=env)
+    own.json("code", "-s", session, "-j", "-c", f"'after-{name}'", env={**env, "SANDBOX_STORE_CODE": "always"})
+    support.wait_until(lambda: f"after-{name}" in own.ok("audit", "query", "--json"), "the audit has the line")
+    is_stored = f"mark-{name}" in own.ok("audit", "query", "--json")
+    assert is_stored == (values["SANDBOX_STORE_CODE"] == "always"), name
+
+
+@pytest.mark.parametrize("order", ["less nothing more", "nothing more less", "more less nothing"])
+def test_who_started_the_daemon_decides_nothing_for_others(started, order):
+    for name in order.split():
+        meets_its_own(started, name, CALLERS[name])
+
+
+def test_the_starters_runtime_is_not_the_next_callers(started):
+    elsewhere = {"SANDBOX_TYPE": "docker", "DOCKER_HOST": f"unix://{started.room.path}/docker.sock"}
+    first = started.ok("session", "new", "-q", env=elsewhere).strip()
+    second = started.ok("session", "new", "-q").strip()
+    shown = {one: started.json("session", "show", one, "--json") for one in (first, second)}
+    assert (shown[first]["type"], shown[second]["type"]) == ("docker", "local"), shown
+    done = started.exec(first, "true", env=elsewhere)
+    assert done.status == 125 and "Docker daemon not available" in done.stderr, done
+    assert started.exec(second, "true").status == 0
+
+
+def test_a_key_of_the_daemon_is_its_starters(started):
+    started.ok("session", "new", env={"SANDBOX_MAX_SESSIONS": "1"})
+    done = started.call("session", "new")
+    assert done.status == 125 and "SANDBOX_MAX_SESSIONS" in done.stderr, done
+    refused(started.call("session", "new", env={"SANDBOX_MAX_SESSIONS": "2"}), "SANDBOX_MAX_SESSIONS", "'2'", "'1'")
+
+
+def test_reload_of_a_daemon_on_demand_leaves_callers_their_own(started):
+    started.session()
+    done = started.json("reload", "--json", env={"SANDBOX_MEMORY_LIMIT": "96m", "SANDBOX_QUOTA_RUNS": "6"})
+    assert done["changed"] == ["SANDBOX_QUOTA_RUNS"] and "SANDBOX_MEMORY_LIMIT" not in done["restart"], done
 
 
 # ---- reload

@@ -151,6 +151,18 @@ bool front_session(const struct door_call *call, bool with_ended, struct session
     return false;
 }
 
+bool front_session_to_use(const struct door_call *call, struct session **ret)
+{
+    struct error err = {0};
+
+    if (!front_session(call, false, ret))
+        return false;
+    if (session_check_settings(*ret, &call->caller, &err) == 0)
+        return true;
+    front_fail(call->front, call->http, &err, NULL);
+    return false;
+}
+
 bool front_execution(const struct door_call *call, struct session **ret_session,
                      struct execution **ret)
 {

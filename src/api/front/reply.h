@@ -42,7 +42,9 @@ void front_fail_problem(struct door_call *call, const struct schema_problem *pro
 void front_refuse(struct http_request *http, const struct door_refusal *refusal);
 /* The session of {id}; false: the request was answered. `with_ended`: an ended one is accepted. */
 bool front_session(const struct door_call *call, bool with_ended, struct session **ret);
-/* ... and the execution of {execution}. */
+/* One that something is done with: it has the caller's settings too (session_check_settings()). */
+bool front_session_to_use(const struct door_call *call, struct session **ret);
+/* The session, and the execution of {execution}. */
 bool front_execution(const struct door_call *call, struct session **ret_session,
                      struct execution **ret);
 /*

@@ -52,7 +52,7 @@ void contexts_create(struct door_call *call)
     struct session *session;
     struct error err = {0};
 
-    if (!front_session(call, false, &session))
+    if (!front_session_to_use(call, &session))
         return;
     if (session_create_context(session, &spec, &context, &err) < 0)
         front_fail(call->front, call->http, &err, NULL);

@@ -89,7 +89,7 @@ void datasets_put(struct door_call *call)
     struct upload *upload;
     struct error err = {0};
 
-    if (!front_session(call, false, &session))
+    if (!front_session_to_use(call, &session))
         return;
     upload = calloc(1, sizeof(*upload));
     if (!upload) {

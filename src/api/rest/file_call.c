@@ -45,7 +45,7 @@ struct file_call *file_call_new(struct door_call *call, const char *path)
     struct session *session;
     struct file_call *file;
 
-    if (!front_session(call, false, &session))
+    if (!front_session_to_use(call, &session))
         return NULL;
     file = calloc(1, sizeof(*file));
     if (!file) {

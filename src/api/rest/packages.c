@@ -110,7 +110,7 @@ void packages_install(struct door_call *call)
     struct session *session;
     struct error err = {0};
 
-    if (!front_session(call, false, &session))
+    if (!front_session_to_use(call, &session))
         return;
     installing = calloc(1, sizeof(*installing));
     if (!installing) {

@@ -151,17 +151,20 @@ static int check_like(struct door_call *call, const struct run_spec *spec, const
     const struct session_language *language =
         session_manager_language(call->front->manager, spec->language);
     struct session_template found_template = {0};
+    const struct config *config = NULL;
     const char *differs;
     char name[64];
-    int r =
-        session_manager_template(call->front->manager, spec->template_name, &found_template, err);
+    int r = session_manager_config_of(call->front->manager, &call->caller, &config, err);
     struct shape shape = {.state = call->front->info.state,
-                          .fingerprint = language ? language->fingerprint : NULL,
-                          .layer = found_template.layer};
+                          .fingerprint = language ? language->fingerprint : NULL};
 
+    if (r == 0)
+        r = session_manager_template_of(call->front->manager, config, spec->template_name,
+                                        &found_template, err);
     if (r < 0)
         return r;
-    if (shape_text(&shape, session_manager_config(call->front->manager), &ours) < 0)
+    shape.layer = found_template.layer;
+    if (shape_text(&shape, config, &ours) < 0)
         return error_memory(err);
     differs = shape_difference(buf_text(&ours), like, name);
     return differs ? error_set(err, -EPERM, ERROR_RUN_DIFFERS,

@@ -236,10 +236,11 @@ static const struct {
     const char *name, *limit;
     enum config_key key;
 } members[] = {
-    {"type", NULL, KEY_SANDBOX_TYPE},   {"isolation", NULL, KEY_ISOLATION},
-    {"limits", "memory", KEY_MEMORY},   {"limits", "cpus", KEY_CPUS},
-    {"limits", "pids", KEY_PIDS},       {"limits", "disk", KEY_DISK},
-    {"limits", "timeout", KEY_TIMEOUT},
+    {"type", NULL, KEY_SANDBOX_TYPE},     {"isolation", NULL, KEY_ISOLATION},
+    {"limits", "memory", KEY_MEMORY},     {"limits", "cpus", KEY_CPUS},
+    {"limits", "pids", KEY_PIDS},         {"limits", "disk", KEY_DISK},
+    {"limits", "timeout", KEY_TIMEOUT},   {"idle_timeout_s", NULL, KEY_SESSION_IDLE},
+    {"max_age_s", NULL, KEY_SESSION_AGE},
 };
 
 /* The member whose key the error names; NULL: another, such as a header's. */
@@ -363,13 +364,32 @@ void sessions_get(struct door_call *call)
         front_reply(call->http, 200, session_json(session));
 }
 
+/* Over the network a session is not kept longer at once than the server's configuration says. */
+static int check_extension(const struct door_call *call, uint64_t more_ms, struct error *err)
+{
+    const struct config *config = session_manager_config(call->front->manager);
+
+    if (call->caller.who.is_local || more_ms <= config->session_age_ms)
+        return 0;
+    return error_set(err, -EPERM, ERROR_BAD_INPUT,
+                     "seconds: %.3f is more than this server's SANDBOX_SESSION_MAX_AGE of '%s', "
+                     "the most by which a caller over the network can postpone the end at once",
+                     (double)more_ms / 1000.0, config->values[KEY_SESSION_AGE].text);
+}
+
 void sessions_extend(struct door_call *call)
 {
+    uint64_t more_ms = millis(json_object_get(call->body, "seconds"));
     struct session *session;
+    struct error err = {0};
 
     if (!front_session(call, false, &session))
         return;
-    session_extend(session, millis(json_object_get(call->body, "seconds")));
+    if (check_extension(call, more_ms, &err) < 0) {
+        front_fail(call->front, call->http, &err, json_pack("{s:s}", "field", "seconds"));
+        return;
+    }
+    session_extend(session, more_ms);
     front_reply(call->http, 200, session_json(session));
 }
 

@@ -84,6 +84,7 @@ int action_run(const struct invocation *invocation, const struct action *rows, s
                   count, &err);
     if (!action)
         return client_fail(job.request.is_json, &err);
+    job.action = action;
     job.operands = parsed->operands + 1;
     job.operand_count = parsed->operand_count - 1;
     if (check(action, &job, &err) < 0)
@@ -93,8 +94,12 @@ int action_run(const struct invocation *invocation, const struct action *rows, s
 
 int action_open(struct action_job *job, struct error *err)
 {
-    return client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
-                       err);
+    int r = client_open(&job->client, job->request.config_file, job->invocation->env, CLIENT_STARTS,
+                        err);
+
+    return r == 0 && job->action->brings_settings
+               ? client_bring_settings(&job->client, job->invocation, err)
+               : r;
 }
 
 int action_list(struct action_job *job, const char *path, const char *member, const char *name,

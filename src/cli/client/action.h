@@ -17,6 +17,7 @@
 
 struct action_job {
     const struct invocation *invocation;
+    const struct action *action;
     struct client_request request;
     struct client client;        /* action_open() */
     const char *const *operands; /* after the action */
@@ -29,6 +30,7 @@ struct action {
     const char *usage;   /* what follows "bailey COMMAND "; NULL: the command's own */
     const char *options; /* options that it takes beside --json and --config; NULL: all */
     int (*run)(struct action_job *job); /* returns the exit status */
+    bool brings_settings; /* the caller's settings go with its calls, and are honoured or refused */
 };
 
 /* Returns the exit status. */

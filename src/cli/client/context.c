@@ -148,11 +148,11 @@ static int action_rm(struct action_job *job)
 }
 
 static const struct action actions[] = {
-    {"ls", 0, 0, NULL, NULL, action_ls},
-    {"new", 0, 0, NULL, NULL, action_new},
-    {"restart", 1, 32, NULL, NULL, action_restart},
-    {"interrupt", 1, 32, NULL, NULL, action_interrupt},
-    {"rm", 1, 32, NULL, NULL, action_rm},
+    {"ls", 0, 0, NULL, NULL, .run = action_ls},
+    {"new", 0, 0, NULL, NULL, .run = action_new, .brings_settings = true},
+    {"restart", 1, 32, NULL, NULL, .run = action_restart},
+    {"interrupt", 1, 32, NULL, NULL, .run = action_interrupt},
+    {"rm", 1, 32, NULL, NULL, .run = action_rm},
 };
 
 int context_run(const struct invocation *invocation)

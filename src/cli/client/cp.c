@@ -196,7 +196,8 @@ int cp_run(const struct invocation *invocation)
     struct error err = {0};
 
     if (load(invocation, &request, &from, &to, &err) < 0 ||
-        client_open(&client, request.config_file, invocation->env, CLIENT_STARTS, &err) < 0)
+        client_open(&client, request.config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
+        (to.is_in_box && client_bring_settings(&client, invocation, &err) < 0))
         return client_fail(false, &err);
     copy.is_quiet = request.is_quiet;
     if ((to.is_in_box ? copy_up(&copy, &from, &to, &err) : copy_down(&copy, &from, &to, &err)) <

@@ -156,9 +156,9 @@ static int action_rm(struct action_job *job)
 
 static const struct action actions[] = {
     {"build", 0, 0, "build [--template NAME] [--tag NAME[:TAG]] [--package NAME]...", NULL,
-     image_build},
-    {"ls", 0, 0, "ls", "quiet", action_ls},
-    {"rm", 1, 63, "rm NAME...", "quiet", action_rm},
+     .run = image_build},
+    {"ls", 0, 0, "ls", "quiet", .run = action_ls},
+    {"rm", 1, 63, "rm NAME...", "quiet", .run = action_rm},
 };
 
 int image_run(const struct invocation *invocation)

@@ -176,10 +176,10 @@ static int action_rm(struct action_job *job)
 /* ---- the table of actions ---- */
 
 static const struct action actions[] = {
-    {"new", 0, 0, "new [options]", "name tenant scopes expires quiet", action_new},
-    {"ls", 0, 0, "ls", "quiet", action_ls},
-    {"rm", 1, 63, "rm ID...", "quiet", action_rm},
-    {"rotate", 1, 1, "rotate ID [--grace TIME]", "grace quiet", action_rotate},
+    {"new", 0, 0, "new [options]", "name tenant scopes expires quiet", .run = action_new},
+    {"ls", 0, 0, "ls", "quiet", .run = action_ls},
+    {"rm", 1, 63, "rm ID...", "quiet", .run = action_rm},
+    {"rotate", 1, 1, "rotate ID [--grace TIME]", "grace quiet", .run = action_rotate},
 };
 
 int key_run(const struct invocation *invocation)

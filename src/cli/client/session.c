@@ -90,8 +90,7 @@ static int action_new(struct action_job *job)
     struct error err = {0};
 
     if (datasets_open(job->request.data, &datasets, &err) < 0 ||
-        new_body(&job->request, &body, &err) < 0 || action_open(job, &err) < 0 ||
-        client_bring_settings(&job->client, job->invocation, &err) < 0) {
+        new_body(&job->request, &body, &err) < 0 || action_open(job, &err) < 0) {
         json_decref(body);
         return client_fail(job->request.is_json, &err);
     }
@@ -267,11 +266,11 @@ static int action_rm(struct action_job *job)
 static const struct action actions[] = {
     {"new", 0, 0, "new [--name N] [--data NAME=FILE] [--memory SIZE]...",
      "name template data env idle max-age quiet memory cpus pids disk timeout type isolation",
-     action_new},
-    {"ls", 0, 0, "ls [-a]", "all quiet", action_ls},
-    {"show", 1, 1, "show ID", "", action_show},
-    {"extend", 2, 2, "extend ID TIME", "", action_extend},
-    {"rm", 1, 63, "rm ID...", "", action_rm},
+     .run = action_new, .brings_settings = true},
+    {"ls", 0, 0, "ls [-a]", "all quiet", .run = action_ls},
+    {"show", 1, 1, "show ID", "", .run = action_show},
+    {"extend", 2, 2, "extend ID TIME", "", .run = action_extend},
+    {"rm", 1, 63, "rm ID...", "", .run = action_rm},
 };
 
 int session_run(const struct invocation *invocation)

@@ -211,11 +211,11 @@ static int action_rm(struct action_job *job)
 /* ---- the table of actions ---- */
 
 static const struct action actions[] = {
-    {"build", 0, 1, "build [NAME|FOLDER]", NULL, action_build},
-    {"ls", 0, 0, "ls", NULL, action_ls},
-    {"show", 1, 1, "show NAME", NULL, action_show},
-    {"verify", 1, 63, "verify NAME...", NULL, action_verify},
-    {"rm", 1, 63, "rm NAME...", NULL, action_rm},
+    {"build", 0, 1, "build [NAME|FOLDER]", NULL, .run = action_build, .brings_settings = true},
+    {"ls", 0, 0, "ls", NULL, .run = action_ls, .brings_settings = true},
+    {"show", 1, 1, "show NAME", NULL, .run = action_show, .brings_settings = true},
+    {"verify", 1, 63, "verify NAME...", NULL, .run = action_verify, .brings_settings = true},
+    {"rm", 1, 63, "rm NAME...", NULL, .run = action_rm},
 };
 
 int template_run(const struct invocation *invocation)

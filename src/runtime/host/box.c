@@ -422,6 +422,8 @@ static int check_make(const struct host *host, const struct launcher_make *make,
         make->pids < LIMIT_PIDS_MIN || make->pids > LIMIT_PIDS_MAX ||
         make->cpu_millis > LIMIT_CPU_MILLIS_MAX)
         return error_set(err, -ERANGE, ERROR_BAD_INPUT, "a limit of the box is out of range");
+    if (spec->has_no_ceiling)
+        return 0;
     if (is_over(make->memory_bytes, spec->memory_bytes) ||
         is_over(make->disk_bytes, spec->disk_bytes) || is_over(make->pids, spec->pids) ||
         (spec->cpu_millis && (make->cpu_millis == 0 || make->cpu_millis > spec->cpu_millis)) ||

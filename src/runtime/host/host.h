@@ -38,8 +38,9 @@ struct host_spec {
     /* Limits of prewarmed boxes, and the maximum for every box; 0: no limit. */
     uint64_t memory_bytes, disk_bytes;
     uint32_t pids, cpu_millis;
-    uint8_t minimum;  /* enum isolation */
-    bool has_kernels; /* prewarmed boxes have a running Python */
+    uint8_t minimum;     /* enum isolation */
+    bool has_no_ceiling; /* they are no maximum */
+    bool has_kernels;    /* prewarmed boxes have a running Python */
     uint64_t wait_ms; /* how long a box waits for the provider to be prepared; 0: without limit */
     /* Progress of a slow operation (pulling an image), as text; five times a second. May be
      * NULL. */

@@ -21,6 +21,7 @@ struct config;
 #define HOST_ENV_ENGINE "BAILEY_HOST_ENGINE"     /* the engine's id */
 #define HOST_ENV_STATE "BAILEY_HOST_STATE"       /* the state folder; not set: one box, no daemon */
 #define HOST_ENV_IDENTITY "BAILEY_HOST_IDENTITY" /* that folder's identity */
+#define HOST_ENV_NO_CEILING "BAILEY_HOST_NO_CEILING" /* set: limits are no maximum */
 /* Standard error is a terminal with a waiting user */
 #define HOST_ENV_PROGRESS "BAILEY_HOST_PROGRESS"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "unit.h"
 
@@ -213,6 +214,46 @@ static void test_not_more_than_the_daemon(void **state)
     }
 }
 
+static void test_more_where_there_is_no_ceiling(void **state)
+{
+    CLEANUP(config_free) struct config daemon = {0};
+    CLEANUP(config_free) struct config config = {0};
+    CLEANUP(decrefp)
+    json_t *settings =
+        json_pack("{s:s, s:s}", "SANDBOX_MEMORY_LIMIT", "4g", "SANDBOX_ISOLATION", "process");
+    const struct settings_server server = {.config = &daemon, .has_no_ceiling = true};
+    struct error err = {0};
+
+    (void)state;
+    load_daemon(&daemon, nothing);
+    if (settings_apply(&server, settings, &config, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_true(config.limits.memory_bytes == 4 * GIB && config.limits.disk_bytes == 2 * GIB);
+    assert_int_equal(config.isolation, ISOLATION_PROCESS);
+}
+
+static void test_a_daemon_keeps_only_its_own_keys(void **state)
+{
+    static const char *const env[] = {"SANDBOX_MEMORY_LIMIT=96m",  "SANDBOX_TYPE=docker",
+                                      "SANDBOX_STORE_CODE=always", "SANDBOX_MAX_SESSIONS=3",
+                                      "BAILEY_LOG=debug",          NULL};
+    CLEANUP(config_free) struct config config = {0};
+    CLEANUP(config_free) struct config defaults = {0};
+    struct error err = {0};
+
+    (void)state;
+    load(&config, env);
+    load(&defaults, nothing);
+    assert_int_equal(config_check(&config, &err), 0);
+    assert_int_equal(settings_keep_daemon(&config, &err), 0);
+    for (int key = 0; key < _KEY_MAX; key++) {
+        bool is_own = key == KEY_MAX_SESSIONS || key == KEY_LOG;
+
+        assert_int_equal(config_is_same(&config, &defaults, (enum config_key)key), !is_own);
+        assert_int_equal(config.values[key].source, is_own ? FROM_ENVIRONMENT : FROM_DEFAULT);
+    }
+}
+
 static void test_over_the_network(void **state)
 {
     static const char *const tighter[][2] = {
@@ -288,6 +329,8 @@ int main(void)
         cmocka_unit_test(test_keys_of_the_daemon),
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_not_more_than_the_daemon),
+        cmocka_unit_test(test_more_where_there_is_no_ceiling),
+        cmocka_unit_test(test_a_daemon_keeps_only_its_own_keys),
         cmocka_unit_test(test_over_the_network),
         cmocka_unit_test(test_a_session_that_exists),
         cmocka_unit_test(test_fixed_for_a_session),

@@ -14,12 +14,14 @@ static void test_requests(void **state)
     CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
 
     (void)state;
-    assert_int_equal(plain_head_write(&text, "POST", "/v1/run", "text/event-stream", 12), 0);
+    assert_int_equal(plain_head_write(&text, "POST", "/v1/run", "text/event-stream", "X: y", 12),
+                     0);
     assert_string_equal(buf_text(&text), "POST /v1/run HTTP/1.0\r\nAccept: text/event-stream\r\n"
+                                         "X: y\r\n"
                                          "Content-Type: application/json\r\n"
                                          "Content-Length: 12\r\n\r\n");
     buf_clear(&text);
-    assert_int_equal(plain_head_write(&text, "DELETE", "/v1/run/x", NULL, 0), 0);
+    assert_int_equal(plain_head_write(&text, "DELETE", "/v1/run/x", NULL, NULL, 0), 0);
     assert_string_equal(buf_text(&text), "DELETE /v1/run/x HTTP/1.0\r\n\r\n");
 }
 
