@@ -72,6 +72,7 @@
 #define LIMIT_HELD_TENANT (24 * MIB)     /* bodies, replies and events that wait, of one tenant */
 #define LIMIT_HELD (256 * MIB)           /* and of all of them */
 #define LIMIT_CLIENTS 4096               /* connections at once, of each address */
+#define LIMIT_TENANT_CLIENTS 512         /* of those, that one tenant has with its keys */
 #define LIMIT_KEYLESS 512                /* of those, that one client address has without a key */
 #define LIMIT_EXEC_TIMEOUT_S 300         /* of sandbox_exec */
 #define LIMIT_INDEX_CHECK (64 * MIB)     /* of the index are checked when it is opened */

@@ -45,11 +45,15 @@ struct link {
     struct keyless_address *address; /* no key was admitted on it yet; NULL: one was, or none is
                                         counted (keyless.c) */
     struct link *older, *newer;      /* of the same address, likewise */
+    struct tenant_share *share;      /* NULL: no key was admitted on it yet (tenant_share.c) */
+    bool is_kept;                    /* in the share: stays open after its reply */
     char peer[64];
 };
 
 #define KEYLESS_CHAINS 256
-#define KEYED_SHARE 4   /* a quarter of the connections is for those with a key */
+#define KEYED_SHARE 4 /* a quarter of the connections is for those with a key */
+#define SHARE_CHAINS 256
+#define KEPT_SHARE 2    /* half of a tenant's connections stay open between two requests */
 #define EVICTED_MAX 256 /* connections over the maximum, while others are being closed for them */
 
 struct http_server {
@@ -73,8 +77,9 @@ struct http_server {
     unsigned client_count;                           /* connections */
     struct keyless_address *keyless[KEYLESS_CHAINS]; /* keyless.c */
     unsigned keyless_count, evicted; /* connections that have no key yet; that are being closed */
-    uint64_t told_ms;                /* when the log last said so; 0: never */
-    uint64_t client_total;           /* that there ever were */
+    struct tenant_share *shares[SHARE_CHAINS]; /* tenant_share.c */
+    uint64_t told_ms;                          /* when the log last said so; 0: never */
+    uint64_t client_total;                     /* that there ever were */
     bool is_woken;       /* a connection was resumed: there is something to do at once */
     unsigned end_rounds; /* that the end of a WebSocket still takes: websocket.c */
     struct http_request *requests;
@@ -175,6 +180,15 @@ bool http_refusal_delay(
 bool http_keyless_accept(struct http_server *server, const struct sockaddr *from);
 bool http_keyless_add(struct link *link, const struct sockaddr *from); /* false: no memory */
 void http_keyless_leave(struct link *link);
+
+/*
+ * tenant_share.c: the connection counts for the tenant (0, -EDQUOT: that has too many, -ENOMEM), or
+ * not any more; whether it may stay open after its reply; and how many its tenant has.
+ */
+int http_share_join(struct link *link, const char *tenant);
+void http_share_leave(struct link *link);
+bool http_share_keep(struct link *link);
+unsigned http_share_count(const struct link *link);
 
 /* timeouts.c */
 bool http_timeouts_start(struct http_server *server);      /* false: no memory */

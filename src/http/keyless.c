@@ -6,8 +6,9 @@
  * first request: the oldest one of the address is closed instead. So a client with a key gets in
  * beside a flood from its own address, unless the flood renews itself within the time that the
  * client takes for its first request. When the server is full, the address that has the most of
- * them loses its oldest, and a connection with a key that waits for its next request goes only when
- * there is none.
+ * them loses its oldest. Where there is none, a connection with a key goes: one of the tenant that
+ * has the most (tenant_share.c), which waits for its next request if any does, else the newest. So
+ * a new client is heard, /healthz included, however many tenants keep all of theirs busy.
  *
  * An address is an IPv4 address or the first half of an IPv6 address, which one client has alone.
  */
@@ -116,11 +117,12 @@ static void evict(struct link *link)
 
     if (server->told_ms == 0 || now - server->told_ms > TELL_MS) {
         server->told_ms = now;
-        log_warning("http: too many connections: closing the oldest without a key (%u of %u have "
-                    "none; now %s)",
+        log_warning("http: too many connections: closing the oldest without a key, or one of the "
+                    "tenant with the most (%u of %u have no key; now %s)",
                     server->keyless_count, server->client_count, link->peer);
     }
     http_keyless_leave(link);
+    http_share_leave(link);
     link->is_evicted = true;
     server->evicted++;
     shutdown(link->fd, SHUT_RDWR);
@@ -139,13 +141,25 @@ static struct keyless_address *largest(struct http_server *server)
     return ret;
 }
 
-/* The connection with a key that waits longest for its next request. */
-static struct link *longest_idle(struct http_server *server)
+/* Whether `a` goes before `b`: the links are in the order of their beginning, the newest first. */
+static bool goes_first(const struct link *a, const struct link *b)
+{
+    unsigned a_count = http_share_count(a), b_count = http_share_count(b);
+
+    if (a_count != b_count)
+        return a_count > b_count;
+    if (!a->request != !b->request)
+        return !a->request;
+    return !a->request && a->since_ms < b->since_ms;
+}
+
+/* The connection with a key that is closed for a new one. */
+static struct link *most_dispensable(struct http_server *server)
 {
     struct link *ret = NULL;
 
     for (struct link *link = server->links; link; link = link->next) {
-        if (!link->request && !link->is_evicted && (!ret || link->since_ms < ret->since_ms))
+        if (!link->is_evicted && (!ret || goes_first(link, ret)))
             ret = link;
     }
     return ret;
@@ -155,16 +169,16 @@ static struct link *longest_idle(struct http_server *server)
 static bool make_room(struct http_server *server)
 {
     struct keyless_address *address;
-    struct link *idle;
+    struct link *going;
 
     if (server->client_count - server->evicted < server->spec.client_max &&
         server->keyless_count < server->spec.client_max - server->spec.client_max / KEYED_SHARE)
         return true;
     address = largest(server);
-    idle = address ? address->oldest : longest_idle(server);
-    if (idle)
-        evict(idle);
-    return idle != NULL;
+    going = address ? address->oldest : most_dispensable(server);
+    if (going)
+        evict(going);
+    return going != NULL;
 }
 
 bool http_keyless_accept(struct http_server *server, const struct sockaddr *from)

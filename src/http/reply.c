@@ -49,7 +49,7 @@ void http_request_answer(struct http_request *request, unsigned status, const ch
         MHD_add_response_header(response, "Content-Type", type);
     for (; headers && *headers; headers++)
         add_header(response, *headers);
-    if (request->must_close)
+    if (request->must_close || (!request->websocket && !http_share_keep(request->link)))
         MHD_add_response_header(response, "Connection", "close");
     http_request_let_page(request, response);
     if (request->id[0])

@@ -197,9 +197,13 @@ const char *http_key(const struct http_request *request)
     return request->key;
 }
 
-void http_set_admitted(struct http_request *request)
+int http_set_admitted(struct http_request *request, const char *tenant)
 {
-    http_keyless_leave(request->link);
+    int r = http_share_join(request->link, tenant);
+
+    if (r == 0)
+        http_keyless_leave(request->link);
+    return r;
 }
 
 bool http_tell_once(struct http_request *request)

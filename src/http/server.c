@@ -161,6 +161,7 @@ static void link_free(struct link *link)
     struct http_server *server = link->server;
 
     http_keyless_leave(link);
+    http_share_leave(link);
     server->evicted -= link->is_evicted;
     DLIST_UNLINK(server->links, link);
     server->reactor->ops->watch_remove(link->watch);

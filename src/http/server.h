@@ -84,6 +84,11 @@ struct http_server_spec {
      * more closes the oldest. 0: no bound.
      */
     unsigned keyless_max;
+    /*
+     * Connections of one tenant, from the first http_set_admitted() on; half of them are kept open
+     * after a reply. 0: no bound.
+     */
+    unsigned tenant_max;
     /* A head, a body that is collected: come by then, or the connection is closed; 0: HTTP_..._MS.
      */
     uint64_t head_ms, body_ms;
@@ -126,8 +131,11 @@ const struct trace *http_trace(const struct http_request *request);
 void http_set_who(struct http_request *request, const char *tenant, const char *key);
 const char *http_tenant(const struct http_request *request); /* empty: not set */
 const char *http_key(const struct http_request *request);
-/* Its connection is one of a client with a key from now on. */
-void http_set_admitted(struct http_request *request);
+/*
+ * Its connection is one of this tenant's from now on. -EDQUOT: the tenant has as many as it may
+ * (tenant_max); -ENOMEM.
+ */
+int http_set_admitted(struct http_request *request, const char *tenant);
 bool http_tell_once(struct http_request *request); /* true the first time */
 
 void *http_ctx(const struct http_request *request); /* of its server */

@@ -149,6 +149,8 @@ static void on_box_gone(void *ctx, const struct box_facts *facts)
     struct install_job *job = ctx;
     struct provider *provider = job->manager->provider;
 
+    if (facts)
+        tenant_used(job->manager->tenants, job->tenant, QUOTA_CPU, facts->usage.cpu_us);
     if (job->err.num < 0 && facts && facts->oom_kills > 0)
         error_set(&job->err, -ENOMEM, ERROR_INSTALL_FAILED,
                   "the installation needed more memory than the box has (%llu MB)",

@@ -36,8 +36,10 @@ static int run_take(struct run *run, struct error *err)
     run->held_memory = memory;
     r = usage_take(run->manager, run->tenant, QUOTA_RUNS, 1, err);
     run->is_counted = r == 0;
-    if (run->is_counted)
+    if (run->is_counted) {
         tenant_works(run->manager->tenants, run->tenant);
+        usage_watch(run->manager);
+    }
     return r;
 }
 

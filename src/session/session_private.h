@@ -328,7 +328,8 @@ struct session_manager {
     struct session *sessions; /* newest first, including ended ones */
     unsigned alive, ended;
     struct run *runs;
-    struct late_kernel *late; /* kernels of finished runs (usage.c) */
+    struct late_kernel *late;   /* kernels of finished runs (usage.c) */
+    struct run_look *run_looks; /* runs whose CPU time the provider was asked for (usage.c) */
     unsigned late_count;
     struct look *looks;           /* warm.c */
     struct template *templates;   /* by name (template.c) */
@@ -376,6 +377,7 @@ int usage_take(struct session_manager *manager, const char *tenant, enum quota q
                uint64_t amount, struct error *err);
 int usage_session(struct session *session, struct error *err); /* counts it as a live session */
 void usage_session_over(struct session *session);
+void usage_watch(struct session_manager *manager); /* counts CPU time of what lives, if limited */
 int usage_box(struct session *session,
               struct error *err); /* before a box is made; may be called twice */
 void usage_box_over(struct session *session,

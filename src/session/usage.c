@@ -47,7 +47,7 @@ void usage_session_over(struct session *session)
 /* ---- the session's box ---- */
 
 /* Only if there is a quota for CPU time. */
-static void watch_usage(struct session_manager *manager)
+void usage_watch(struct session_manager *manager)
 {
     if (manager->is_usage_watched || !manager->spec.config->quota.cpu_seconds)
         return;
@@ -66,7 +66,7 @@ int usage_box(struct session *session, struct error *err)
     if (r == 0)
         session->held_memory = bytes;
     if (r == 0)
-        watch_usage(session->manager);
+        usage_watch(session->manager);
     return r;
 }
 
@@ -108,15 +108,80 @@ static void on_used(void *ctx, const struct box_facts *facts)
     session->is_cpu_unknown = false;
 }
 
+/* A question about a run's box. The run may be gone before the answer. */
+struct run_look {
+    struct run_look *next;
+    struct session_manager *manager;
+    uint32_t number; /* of the box */
+};
+
+static struct run *run_in(const struct session_manager *manager, uint32_t number)
+{
+    struct run *run = manager->runs;
+
+    while (run && (!run->box || run->number != number))
+        run = run->next;
+    return run;
+}
+
+/* What is counted already is not counted again by usage_run(). */
+static void count_run_cpu(struct run *run, uint64_t used_us)
+{
+    if (used_us <= run->counted_cpu_us)
+        return;
+    tenant_used(run->manager->tenants, run->tenant, QUOTA_CPU, used_us - run->counted_cpu_us);
+    run->counted_cpu_us = used_us;
+}
+
+static void on_run_used(void *ctx, const struct box_facts *facts)
+{
+    CLEANUP(freep) struct run_look *look = ctx;
+    struct run *run = run_in(look->manager, look->number);
+
+    for (struct run_look **at = &look->manager->run_looks; *at; at = &(*at)->next) {
+        if (*at == look) {
+            *at = look->next;
+            break;
+        }
+    }
+    if (run && facts)
+        count_run_cpu(run, facts->usage.cpu_us);
+}
+
+static bool is_looked_at(const struct session_manager *manager, uint32_t number)
+{
+    const struct run_look *look = manager->run_looks;
+
+    while (look && look->number != number)
+        look = look->next;
+    return look;
+}
+
+static void look_at_run(const struct run *run)
+{
+    struct session_manager *manager = run->manager;
+    struct run_look *look;
+
+    if (!run->box || run->is_over || is_looked_at(manager, run->number))
+        return;
+    look = calloc(1, sizeof(*look));
+    if (!look)
+        return; /* the next look has another chance, and the run's end counts it in any case */
+    *look =
+        (struct run_look){.next = manager->run_looks, .manager = manager, .number = run->number};
+    manager->run_looks = look;
+    manager->provider->ops->usage(manager->provider, look->number, on_run_used, look);
+}
+
 /*
- * CPU time of long-running programs and background processes counts while they run, not at their
- * end.
+ * CPU time of long-running programs, of background processes and of one-shot runs counts while they
+ * run, not at their end.
  */
 static void on_look(void *ctx)
 {
     struct session_manager *manager = ctx;
     struct provider *provider = manager->provider;
-    bool has_any = false;
+    bool has_any = manager->runs;
 
     for (struct session *session = manager->sessions; session; session = session->next) {
         if (session->state != SESSION_READY || session->asked)
@@ -124,6 +189,10 @@ static void on_look(void *ctx)
         has_any = true;
         session->asked++;
         provider->ops->usage(provider, session->number, on_used, session);
+    }
+    for (const struct run *next, *run = manager->runs; run; run = next) {
+        next = run->next;
+        look_at_run(run);
     }
     manager->is_usage_watched = has_any;
     if (has_any)
@@ -204,11 +273,7 @@ void usage_run(struct run *run)
     struct usage *usage = &run->result.usage;
 
     outcome_told(&run->result, &run->told);
-    if (usage->cpu_us >
-        run->counted_cpu_us) /* called twice if a missing package could not be installed */
-        tenant_used(run->manager->tenants, run->tenant, QUOTA_CPU,
-                    usage->cpu_us - run->counted_cpu_us);
-    run->counted_cpu_us = MAX(usage->cpu_us, run->counted_cpu_us);
+    count_run_cpu(run, usage->cpu_us); /* twice if a missing package could not be installed */
     if (run->kernel && !run->has_status) {
         add_late(run);
         run->kernel = 0; /* later reports about this kernel do not belong to the run */
@@ -237,6 +302,12 @@ void usage_free(struct session_manager *manager)
 {
     if (manager->usage)
         manager->spec.reactor->ops->timer_remove(ptr_take(&manager->usage));
+    while (manager->run_looks) {
+        struct run_look *next = manager->run_looks->next;
+
+        free(manager->run_looks);
+        manager->run_looks = next;
+    }
     while (manager->late) {
         struct late_kernel *next = manager->late->next;
 
@@ -355,7 +426,7 @@ void usage_adopt(struct session *session)
     if (session->state == SESSION_ENDED)
         return; /* its files are gone; artifacts_adopt() counts those that are kept */
     session->is_counted = session->is_cpu_unknown = true;
-    watch_usage(manager);
+    usage_watch(manager);
     tenant_hold(manager->tenants, session->tenant, QUOTA_SESSIONS, 1);
     r = index_each_file(manager->spec.index, session->id, 'o', add_output, session, &err);
     if (r == 0)

@@ -30,6 +30,7 @@ import watch  # noqa: E402
 
 ANSWER_MS, GROWTH_MB = 50, 64
 MIB = 1 << 20
+CONNECTIONS, TENANT_CONNECTIONS = 4096, 512  # LIMIT_CLIENTS, LIMIT_TENANT_CLIENTS
 BODY = 15 * MIB + MIB // 2  # just below what a body of 16 MiB is refused for
 SETTINGS = {"SANDBOX_MAX_SESSIONS": "100", "SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_STORE_CODE": "never"}
 
@@ -124,13 +125,16 @@ class Attacker:
     def wait(self):
         time.sleep(max(0, self.ends_at - time.monotonic()))
 
-    def websocket(self, target):
-        peer = self.connect()
+    def handshake(self, target):
         nonce = base64.b64encode(os.urandom(16)).decode()
-        peer.sendall("\r\n".join([
+        return "\r\n".join([
             f"GET {target} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", f"Authorization: Bearer {self.key}",
             "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
-            f"Sec-WebSocket-Key: {nonce}", "", ""]).encode())
+            f"Sec-WebSocket-Key: {nonce}", "", ""]).encode()
+
+    def websocket(self, target):
+        peer = self.connect()
+        peer.sendall(self.handshake(target))
         text = b""
         while b"\r\n\r\n" not in text:
             piece = peer.recv(4096)
@@ -367,6 +371,59 @@ def long_command_lines(attacker):
         attacker.ask("POST", attacker.path("exec"), {"argv": ["true", "x" * 100000], "background": True})
 
 
+# ---- a key that opens all the connections it can
+
+
+def many_connections(attacker, send):
+    """Each stays open; `said` counts the statuses that came back, 0: nothing or an end."""
+    while len(attacker.held) < CONNECTIONS and not attacker.is_over():
+        status = 0
+        try:
+            peer = attacker.connect()
+            peer.settimeout(5)
+            attacker.held.append(peer)
+            status = send(peer)
+        except OSError:
+            pass
+        attacker.said[status] = attacker.said.get(status, 0) + 1
+    attacker.wait()
+
+
+def status_of(peer):
+    text = peer.recv(4096)
+    return int(text.split()[1]) if text else 0
+
+
+def many_streams(attacker):
+    def stream(peer):
+        peer.sendall(attacker.head("GET", "/v1/events", 0))
+        return status_of(peer)
+    many_connections(attacker, stream)
+
+
+def many_websockets(attacker):
+    def open_one(peer):
+        peer.sendall(attacker.handshake("/v1/ws"))
+        return status_of(peer)
+    many_connections(attacker, open_one)
+
+
+def many_kept_connections(attacker):
+    """Idle behind a reply, which is when a connection takes the most memory."""
+    def ask(peer):
+        peer.sendall(attacker.head("GET", "/v1/info", 0))
+        return status_of(peer)
+    many_connections(attacker, ask)
+
+
+def many_half_requests(attacker):
+    """A head with a key, and half of a body."""
+    def half(peer):
+        peer.sendall(attacker.head("POST", "/v1/run", 4096) + b"x" * 2048)
+        return 0
+    many_connections(attacker, half)
+
+
 def together(count, act):
     threads = [threading.Thread(target=act) for _ in range(count)]
     for thread in threads:
@@ -387,7 +444,7 @@ ATTACKS = (
     held_half_bodies, held_mcp_bodies, mcp_values, mcp_text, websocket_values, websocket_unfinished,
     deaf_to_results, deaf_to_events, deaf_to_output, deaf_to_the_bus, queued_cells, standard_inputs,
     edited_files, written_files, held_uploads, produced_files, many_contexts, large_environments,
-    long_command_lines,
+    long_command_lines, many_streams, many_websockets, many_kept_connections, many_half_requests,
 )
 
 
@@ -395,7 +452,7 @@ ATTACKS = (
 
 
 def probe(port, key, session, stop, pipe):
-    """Seconds of each /healthz and of each cell, until `stop`."""
+    """Seconds of each /healthz, on a new connection each time, and of each cell, until `stop`."""
     connections = [http.client.HTTPConnection("127.0.0.1", port, timeout=120) for _ in range(2)]
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     body = json.dumps({"code": "1 + 1", "collect": False}).encode()
@@ -409,11 +466,14 @@ def probe(port, key, session, stop, pipe):
             text = reply.read()
             times[i].append(time.monotonic() - began)
             assert reply.status == 200, (target, reply.status, text)
+        connections[0].close()
         time.sleep(0.005)
     pipe.send(times)
 
 
 def strike(attack, port, key, session, seconds, pipe):
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     attacker = Attacker(port, key, session, seconds)
     try:
         attack(attacker)
@@ -452,6 +512,7 @@ def measure(attack, server, seconds):
     striking = multiprocessing.Process(target=strike, args=(
         attack, server.port, villain.text, sessions[1], seconds, told[1]))
     probing.start()
+    times[1].close()  # so that recv() below ends if the probe fails
     striking.start()
     while not told[0].poll():
         memory.look(0)
@@ -469,8 +530,6 @@ def measure(attack, server, seconds):
 
 
 def main():
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     only = [name for name in os.environ.get("STALL_ONLY", "").split(",") if name]
     seconds = float(os.environ.get("STALL_SECONDS") or 6)
     own.settle()

@@ -290,6 +290,17 @@ def test_cpu_of_what_still_runs():
         one.end(made)
 
 
+def test_cpu_of_a_run_that_has_not_ended():
+    """A one-shot run is counted while it runs: the next one is refused beside it."""
+    with server_of(cpu=1) as server:
+        one = server.caller("one")
+        code = "print('up', flush=True)\nwhile True: pass"
+        with one.events("/v1/run", {"code": code, "timeout": 1000}, method="POST") as events:
+            events.until("stdout")
+            over(serve.polled(lambda: one.call("POST", "/v1/run", {"code": "1"}),
+                              lambda reply: reply.status != 200, "its time is counted"), "cpu")
+
+
 @pytest.mark.parametrize("door", ["exec", "run"])
 def test_a_slow_reader_slows_its_own_guest_only(door):
     """It does not read; its guest stands still, the broker keeps little, everybody else goes on."""

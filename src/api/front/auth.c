@@ -165,16 +165,32 @@ void auth_leave(void)
     log_set_about(NULL);
 }
 
+/* Its connection is one of its tenant's, which has a share of them. */
+static int join(struct http_request *http, const struct principal *who, struct error *err)
+{
+    int r = http_set_admitted(http, who->tenant);
+
+    if (r != -EDQUOT)
+        return r < 0 ? error_memory(err) : 0;
+    error_set(err, r, ERROR_QUOTA,
+              "this tenant has %d connections, which is all that it may have: close some of its "
+              "streams, WebSockets or idle connections, then try again",
+              LIMIT_TENANT_CLIENTS);
+    err->quota = "connections";
+    err->retry_s = 1;
+    return r;
+}
+
 /* Records a refusal, or admits the request and watches it. */
 static int decide(const struct auth *auth, struct http_request *http, int r,
                   const struct principal *who, struct error *own)
 {
-    if (r == 0 && !active_requests_add(auth->active_requests, http, who))
-        r = error_memory(own);
-    else if (r < 0)
-        note_refusal(auth, http, who, own);
     if (r == 0)
-        http_set_admitted(http);
+        r = join(http, who, own);
+    if (r < 0)
+        note_refusal(auth, http, who, own);
+    else if (!active_requests_add(auth->active_requests, http, who))
+        r = error_memory(own);
     return r;
 }
 

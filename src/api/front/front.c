@@ -24,6 +24,7 @@ static int start_server(struct front *front, int listen_fd, const struct http_tl
                                  .client_max = LIMIT_CLIENTS,
                                  .held = session_manager_held(front->manager),
                                  .keyless_max = browsers ? LIMIT_KEYLESS : 0,
+                                 .tenant_max = browsers ? LIMIT_TENANT_CLIENTS : 0,
                                  .table = front_table,
                                  /* A client of the unix socket is the local owner, who has no
                                   * time limit for the head. */

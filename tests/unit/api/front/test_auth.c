@@ -10,6 +10,7 @@
 
 struct http_request {
     bool is_local;
+    bool is_one_too_many; /* its tenant has all the connections that it may have */
     const char *authorization, *api_key;
     const struct http_watcher *watcher;
     void *watcher_ctx;
@@ -93,9 +94,10 @@ bool http_header_differs(const struct http_request *request, const char *name)
     return false;
 }
 
-void http_set_admitted(struct http_request *request)
+int http_set_admitted(struct http_request *request, const char *tenant)
 {
-    (void)request;
+    (void)tenant;
+    return request->is_one_too_many ? -EDQUOT : 0;
 }
 
 bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx)
@@ -405,6 +407,29 @@ static void test_a_key_that_expires(void **state)
     active_requests_free(auth.active_requests);
 }
 
+static void test_a_tenant_with_all_its_connections(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    struct auth auth = auth_of(fixture);
+    struct http_request http = {.is_one_too_many = true};
+    struct key_row row = {.tenant = "one", .scopes = SCOPE_ALL};
+    char key[KEY_TEXT_MAX];
+    struct principal who;
+    struct error err = {0};
+
+    assert_int_equal(keys_add(fixture->index, &row, key, &err), 0);
+    http.api_key = key;
+    assert_int_equal(auth_admit(&auth, &http, SCOPE_RUN, &who, &err), -EDQUOT);
+    assert_ptr_equal(err.code, ERROR_QUOTA);
+    assert_string_equal(err.quota, "connections");
+    assert_int_equal(err.retry_s, 1);
+    assert_null(http.watcher);
+    http.is_one_too_many = false;
+    assert_int_equal(auth_admit(&auth, &http, SCOPE_RUN, &who, &err), 0);
+    over(&http, 0);
+    active_requests_free(auth.active_requests);
+}
+
 /* Without a key, where that was said. */
 static void test_nobody_in_particular(void **state)
 {
@@ -446,12 +471,19 @@ static void test_sessions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_ENGINE(test_the_owner_needs_none),  WITH_ENGINE(test_two_headers),
-        WITH_ENGINE(test_what_is_no_key),        WITH_ENGINE(test_scopes),
-        WITH_ENGINE(test_quota_of_requests),     WITH_ENGINE(test_quota_of_bytes),
-        WITH_ENGINE(test_bytes_of_a_stream),     WITH_ENGINE(test_a_key_that_is_taken_away),
-        WITH_ENGINE(test_a_key_that_is_rotated), WITH_ENGINE(test_a_key_that_expires),
-        WITH_ENGINE(test_nobody_in_particular),  WITH_ENGINE(test_sessions),
+        WITH_ENGINE(test_the_owner_needs_none),
+        WITH_ENGINE(test_two_headers),
+        WITH_ENGINE(test_what_is_no_key),
+        WITH_ENGINE(test_scopes),
+        WITH_ENGINE(test_quota_of_requests),
+        WITH_ENGINE(test_quota_of_bytes),
+        WITH_ENGINE(test_bytes_of_a_stream),
+        WITH_ENGINE(test_a_key_that_is_taken_away),
+        WITH_ENGINE(test_a_key_that_is_rotated),
+        WITH_ENGINE(test_a_key_that_expires),
+        WITH_ENGINE(test_nobody_in_particular),
+        WITH_ENGINE(test_sessions),
+        WITH_ENGINE(test_a_tenant_with_all_its_connections),
     };
 
     return cmocka_run_group_tests(tests, fixture_reaper, NULL);
