@@ -22,6 +22,7 @@ static void (*const handlers[_TOOL_ID_MAX])(struct tool_call *call) = {
     [TOOL_SANDBOX_WAIT] = sandbox_wait_start,
     [TOOL_RUN_PYTHON_CODE] = run_python_code_start,
     [TOOL_RUN_CODE] = run_code_start,
+    [TOOL_SANDBOX_INSTALL] = sandbox_install_start,
 };
 
 /* Hints for an agent about errors that no tool has a better hint for. */
@@ -121,6 +122,8 @@ void call_release(struct tool_call *call)
     execution_await_end(&call->await);
     if (call->run)
         session_manager_run_cancel(ptr_take(&call->run));
+    if (call->installation)
+        installer_cancel(ptr_take(&call->installation));
     call_unlock_file(call);
 }
 
