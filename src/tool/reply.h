@@ -34,7 +34,8 @@ struct tool_reply {
     char execution_id[80]; /* of the program that ran; empty: none ran */
     char session_id[ID_MAX];
     char session_note[512]; /* about the session; empty: none */
-    char hint[256];         /* what to do next; empty: none */
+    char hint[768];         /* what to do next; empty: none */
+    bool is_hint_news;      /* the hint says more than the output does */
 
     /* FAILED */
     struct error error;

@@ -94,6 +94,13 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
 /* The reply to a call that an error of the engine or its configuration prevented. Pure. */
 int run_python_code_failed(const struct error *err, struct buf *reply);
 
+/*
+ * What to do about a module that a run without a daemon did not find; appended. False: nothing to
+ * say. `state` is the state folder, for its templates; NULL: none.
+ */
+bool tool_missing_hint(const struct result *result, const struct config *config, const char *state,
+                       struct buf *text);
+
 /* The compact text of a result, for run_python_code. Pure. */
 int run_python_code_reply(const struct result *result, struct buf *reply);
 

@@ -92,6 +92,8 @@ void call_fail_memory(struct tool_call *call);
 const char *call_hint(const char *code); /* advice about an error */
 void call_set_hint(struct tool_reply *reply, const char *hint);
 void call_take_result(struct tool_call *call, struct execution_outcome *outcome);
+/* The reply has its result: if code did not find a module, the hint says what to do about it. */
+void call_hint_missing(struct tool_call *call);
 void call_release(struct tool_call *call);
 /*
  * Finds a session of the caller's tenant; the local caller may name any tenant's session by its id.

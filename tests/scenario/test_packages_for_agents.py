@@ -1,4 +1,5 @@
-"""What an agent meets when a package is missing, through every door: the tool sandbox_install."""
+"""What an agent meets when a package is missing, through every door: the tool sandbox_install, and the hint
+after a ModuleNotFoundError."""
 import json
 import subprocess
 
@@ -9,6 +10,7 @@ import wheels
 from install import ALL, cell, gated, left_packages, names, packages, session, settings
 from mcp_http import Legacy, Served, text_of
 
+MISSING = "import {0}\n"
 DOORS = ("cli", "rest", "mcp over http", "mcp over stdio")
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
@@ -58,6 +60,13 @@ def call(request, yard):
         yield lambda tool, here, **parameters: text_of(ask("tools/call", {
             "name": tool, "arguments": {**parameters, **({"session": here} if here else {})}}))
         process.communicate(timeout=support.PATIENCE)
+
+
+def hint(reply):
+    """The hint of a reply; of a text the line that is one, if there is any."""
+    if isinstance(reply, dict):
+        return reply.get("hint", "")
+    return "".join(line for line in reply.splitlines(keepends=True) if line.startswith("[hint] "))
 
 
 # --- the tool
@@ -129,3 +138,75 @@ def test_lists_show_it_only_where_packages_can_be_installed(yard):
         docker = support.bailey(*words, env={"SANDBOX_TYPE": "docker"})
         assert docker.status == 0 and "sandbox_install" not in docker.stdout, docker
         assert "sandbox_exec" in docker.stdout
+
+
+# --- the hint
+
+
+def run_exec(call, here, module):
+    return call("sandbox_exec", here, command=["python3", "-c", MISSING.format(module)])
+
+
+def run_exec_in_shell(call, here, module):
+    return call("sandbox_exec", here, command=[
+        "bash", "-c", f"python3 -c 'import {module}'; s=$?; echo and more >&2; exit $s"])
+
+
+def run_module(call, here, module):
+    return call("sandbox_exec", here, command=["python3", "-m", module])
+
+
+def run_wait(call, here, module):
+    begun = call("sandbox_exec", here, command=["python3", "-c", MISSING.format(module)], background=True)
+    number = begun["execution_id"] if isinstance(begun, dict) else \
+        f"{here}.{begun.split('execution_id: ')[1].split()[0].rpartition('.')[2]}"
+    return call("sandbox_wait", here, execution_id=number)
+
+
+def run_cell(call, here, module):
+    return call("run_code", here, code=MISSING.format(module))
+
+
+WAYS = [run_exec, run_exec_in_shell, run_module, run_wait, run_cell]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_missing_module_in_a_session(call, yard, way):
+    with session(yard) as here:
+        said = hint(way(call, here, "moat"))
+        assert "The module 'moat' is missing." in said and "SANDBOX_AUTO_INSTALL=true" in said, said
+        assert 'sandbox_install {"packages": ["moat"]} adds it to this session' in said, said
+        said = hint(way(call, here, "pywt"))
+        assert "The template 'waves' has it" in said and '["pywavelets"]' in said, said
+        said = hint(way(call, here, "tower"))
+        assert "may not be installed here" in said and "sandbox_install" not in said, said
+
+
+@pytest.mark.parametrize("way", [run_exec, run_wait, run_cell], ids=lambda way: way.__name__)
+def test_a_module_that_no_package_brings_has_no_such_hint(call, yard, way):
+    with session(yard) as here:
+        for module in ("winreg", "json.nothing"):  # of Windows; a part that is not there
+            said = hint(way(call, here, module))
+            assert "is missing" not in said and "sandbox_install" not in said, said
+
+
+def test_a_missing_module_in_a_fresh_sandbox(call):
+    said = hint(call("run_python_code", None, code=MISSING.format("moat")))
+    assert "The module 'moat' is missing." in said and "to a fresh sandbox like this one" in said, said
+    said = hint(call("run_python_code", None, code=MISSING.format("pywt")))
+    assert "SANDBOX_TEMPLATE=waves" in said, said
+
+
+def test_a_missing_module_of_bailey_run(yard):
+    done = yard.bailey("run", "-c", MISSING.format("pywt"))
+    said = done.stderr.splitlines()[-1]
+    assert done.status == 1 and "SANDBOX_TEMPLATE=waves" in said and "SANDBOX_PYTHON=" in said, done
+    assert "bailey install -s SESSION pywavelets" in said, said
+
+
+def test_the_hint_is_not_for_code_that_works(call, yard):
+    caught = "try:\n import moat\nexcept ImportError as why: import sys; print(repr(why), file=sys.stderr)"
+    with session(yard) as here:
+        for reply in (call("sandbox_exec", here, command=["python3", "-c", caught]),
+                      call("run_code", here, code=caught)):
+            assert "is missing" not in hint(reply), reply

@@ -243,7 +243,7 @@ static const char *hint_of(const struct tool_reply *reply)
                     reply->kind == TOOL_REPLY_FILE || reply->kind == TOOL_REPLY_TEXT ||
                     reply->kind == TOOL_REPLY_INSTALLED;
 
-    return is_plain ? NULL : reply->hint;
+    return is_plain && !reply->is_hint_news ? NULL : reply->hint;
 }
 
 int mcp_reply_text(const struct tool_reply *reply, const struct mcp_view *view, struct buf *text)
