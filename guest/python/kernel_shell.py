@@ -1,6 +1,6 @@
 """kernel_shell.py - lines of a cell that are not Python: `!command` and `name = !command` run in
-bash; `%matplotlib` does nothing; other % lines are refused with what to do instead. Loaded by
-kernel.py, which is `kernel` here.
+bash, and so does `%pip`; `%matplotlib` does nothing; other % lines are refused with what to do instead.
+Loaded by kernel.py, which is `kernel` here.
 
 The parser says which line it cannot read, and only such lines are looked at: valid Python is never
 changed, whatever its strings contain.
@@ -42,10 +42,13 @@ def translate_line(lines, at, name):
     if sign.startswith("%"):
         if match.group("target") or not re.match(r"%?[A-Za-z]", text):
             return False
-        if text.split()[0] != "matplotlib" or sign == "%%":
+        if text.split()[0] == "pip" and sign == "%":
+            sign = "!"  # the pip of the box is that of this interpreter
+        elif text.split()[0] != "matplotlib" or sign == "%%":
             refuse(sign + text, at, name)
-        lines[at] = match.group("indent") + "pass"
-        return True
+        else:
+            lines[at] = match.group("indent") + "pass"
+            return True
     last = at
     while text.endswith("\\") and last + 1 < len(lines):
         last += 1
@@ -60,8 +63,8 @@ def translate_line(lines, at, name):
 def refuse(text, at, name):
     word = text.split()[0]
     advice = "write it in Python"
-    if word in ("%pip", "%conda", "%mamba"):
-        advice = "packages are installed from outside of the box (bailey install)"
+    if word in ("%conda", "%mamba"):
+        advice = "packages are installed with the tool sandbox_install, or with 'bailey install'"
     elif word in ("%%bash", "%%sh", "%sx", "%system"):
         advice = "lines that begin with ! run in bash"
     raise SyntaxError("%s is a magic of IPython, which this kernel does not have; %s" % (word, advice),

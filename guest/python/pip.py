@@ -2,13 +2,52 @@
 
 A template has none of its own. Then the pip of the Python that it was made from is used, as a module
 only: that Python's other packages are not on the path, so pip lists and changes what the code sees.
+
+A box has no network, so commands that would fetch packages say what is possible instead.
 """
 import glob
 import importlib.machinery
 import importlib.util
+import json
 import os
+import re
 import runpy
 import sys
+
+FETCHING = ("install", "download", "wheel")
+VALUES = ("-r", "-c", "-e", "-t", "-i", "-f", "-d", "-w", "--requirement", "--constraint", "--target", "--index-url")
+GLOBAL_VALUES = ("--cache-dir", "--cert", "--client-cert", "--log", "--proxy", "--python", "--retries",
+                 "--timeout", "--trusted-host")  # options before the command whose value is the next word
+PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?([=<>!~][=<>!~.*+,A-Za-z0-9 ]*)?")
+FILE = re.compile(r"^\.|/|\.(whl|zip|tar\.gz)$")
+ADVICE = """\
+pip: this sandbox has no network. Packages are installed into a session from outside: the tool sandbox_install \
+{"packages": %s}, or the command bailey install -s SESSION %s
+pip: with SANDBOX_AUTO_INSTALL=true the engine installs a module that Python code misses and runs the code again; \
+a template ('bailey template build') has its packages from the start.
+"""
+
+
+def fetched(words):
+    """The arguments of a command that needs the network; None: another command, or files that are here."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in GLOBAL_VALUES else 1
+    rest = words[at + 1:]
+    if words[at:at + 1] == [] or words[at] not in FETCHING or {"-h", "--help", "--no-index"} & set(rest):
+        return None
+    operands = [word for before, word in zip([""] + rest, rest)
+                if not word.startswith("-") and before not in VALUES]
+    if operands and all(os.path.exists(word) and FILE.search(word) for word in operands):
+        os.environ["PIP_NO_INDEX"] = "1"
+        return None
+    return operands
+
+
+def advise(operands):
+    names = [word for word in operands if PACKAGE.fullmatch(word)][:8] or ["NAME"]
+    shown = " ".join(name if re.fullmatch(r"[\w.-]+", name) else "'%s'" % name for name in names)
+    sys.exit((ADVICE % (json.dumps(names), shown)).rstrip("\n"))
 
 
 def borrow():
@@ -31,18 +70,15 @@ def borrow():
 
 def main():
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    operands = fetched(sys.argv[1:])
+    if operands is not None:
+        advise(operands)
     if not importlib.util.find_spec("pip") and not borrow():
         sys.exit("pip: the Python of this sandbox has no pip")
-    # A box has no network: to ask again and again would only take the caller's time.
+    # Other commands that ask an index (search, index) fail at once: there is no network.
     os.environ.setdefault("PIP_RETRIES", "0")
     os.environ.setdefault("PIP_DISABLE_PIP_VERSION_CHECK", "1")
-    try:
-        runpy.run_module("pip", run_name="__main__", alter_sys=True)
-    except SystemExit as ending:
-        if ending.code and sys.argv[1:2] in (["install"], ["download"]):
-            sys.stderr.write("pip: this sandbox has no network. Packages are added from outside, where that is "
-                             "allowed: the tool sandbox_install, or 'bailey install'.\n")
-        raise
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 main()

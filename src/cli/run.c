@@ -7,7 +7,6 @@
  */
 #include "cli/run.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@
 #include "cli/source.h"
 #include "runtime/provider.h"
 #include "template/template.h"
+#include "tool/tool.h"
 
 /* A checked request: what is left is to run it. */
 struct job {
@@ -67,44 +67,20 @@ static int check_size(const char *const *argv, char *const *env, struct error *e
     return 0;
 }
 
-/* The module that the last line of standard error says is missing; 0: none. Borrowed. */
-static size_t missing_module(const struct result *result, const char **ret)
-{
-    static const char words[] = "ModuleNotFoundError: No module named '";
-    const struct buf *kept = &result->err.kept;
-    size_t end = kept->length, start, length = 0;
-
-    if (result->err.is_truncated || result->exit_code == 0)
-        return 0;
-    while (end > 0 && kept->data[end - 1] == '\n')
-        end--;
-    for (start = end; start > 0 && kept->data[start - 1] != '\n';)
-        start--;
-    if (end - start < sizeof(words) || memcmp(kept->data + start, words, sizeof(words) - 1) != 0)
-        return 0;
-    *ret = kept->data + start + sizeof(words) - 1;
-    while (isalnum((unsigned char)(*ret)[length]) || (*ret)[length] == '_' || (*ret)[length] == '.')
-        length++;
-    return *ret + length + 1 == kept->data + end && (*ret)[length] == '\'' ? length : 0;
-}
-
 static void say_missing_module(const struct job *job, const struct result *result)
 {
+    CLEANUP(buf_free) struct buf hint = BUF_INIT(4 * KIB);
     CLEANUP(interpreter_free) struct interpreter interpreter = {0};
     struct error ignored = {0};
-    const char *module;
-    size_t length;
 
     if (job->request->is_json || job->request->is_quiet || !job->language ||
-        !str_equal(job->language->name, "python"))
+        !str_equal(job->language->name, "python") ||
+        !tool_missing_hint(result, job->config, job->paths.state, &hint) ||
+        interpreter_find(job->language, job->config, &interpreter, &ignored) < 0)
         return;
-    length = missing_module(result, &module);
-    if (length == 0 || interpreter_find(job->language, job->config, &interpreter, &ignored) < 0)
-        return;
-    message_print(
-        "the interpreter %s has no module '%.*s'; activate a venv that has it, or name one with "
-        "SANDBOX_PYTHON=/VENV/bin/python",
-        interpreter.path, (int)MIN(length, (size_t)100), module);
+    message_print("%s Or give it another interpreter than %s: activate a venv that has it, or "
+                  "SANDBOX_PYTHON=/VENV/bin/python",
+                  buf_text(&hint), interpreter.path);
 }
 
 static int execute(struct job *job)

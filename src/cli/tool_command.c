@@ -62,7 +62,7 @@ static int read_input(const struct invocation *invocation, struct buf *input, st
     return 0;
 }
 
-static int list_tools(bool is_json)
+static int list_tools(const struct config *config, bool is_json)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
     json_t *tools = is_json ? json_array() : NULL;
@@ -70,6 +70,8 @@ static int list_tools(bool is_json)
     for (size_t i = 0; i < tool_count; i++) {
         const struct tool_row *row = &tool_table[i];
 
+        if (!tool_is_offered(row, config))
+            continue;
         if (is_json)
             json_array_append_new(tools, tool_row_json(row));
         else
@@ -99,15 +101,20 @@ static int run_tool(const struct invocation *invocation)
     struct oneshot_elsewhere elsewhere = {.run = run_in_daemon};
     struct report_request request = {0};
     struct error err = {0};
+    bool is_list = option_given(&invocation->parsed, "list", NULL);
     char engine[PATH_MAX] = "";
     int signal;
 
-    if (option_given(&invocation->parsed, "list", NULL))
-        return list_tools(option_given(&invocation->parsed, "json", NULL));
-    if (!tool)
+    if (!tool && !is_list)
         return unknown_tool(invocation->parsed.operands[0]);
     if (options_take(&invocation->parsed, &request, &err) < 0)
         return message_bad_input(&err);
+    if (is_list) {
+        if (request_config(&config, request.config_file, invocation->env, &err) < 0 ||
+            config_check_values(&config, &err) < 0)
+            return message_bad_input(&err);
+        return list_tools(&config, option_given(&invocation->parsed, "json", NULL));
+    }
     if (request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check(&config, &err) < 0 ||
         paths_choose(&paths, &config, invocation->env, NULL, NULL, &err) < 0 ||

@@ -192,6 +192,16 @@ bool config_can(const struct config *config, uint32_t bits)
     return provider_can(config_provider(config), bits);
 }
 
+const char *config_no_install(const struct config *config)
+{
+    const struct provider_row *provider = config_provider(config);
+
+    if (provider_can(provider, PROVIDER_CAN_INSTALL))
+        return NULL;
+    return provider && provider->no_install ? provider->no_install
+                                            : "this runtime cannot install packages";
+}
+
 /* The row need not be in this build: commands that only show the configuration accept it. */
 int config_check_values(struct config *config, struct error *err)
 {

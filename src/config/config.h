@@ -192,6 +192,8 @@ struct provider_row;
  */
 const struct provider_row *config_provider(const struct config *config);
 bool config_can(const struct config *config, uint32_t bits);
+/* Why the runtime cannot install packages into sessions; NULL: it can. */
+const char *config_no_install(const struct config *config);
 
 /*
  * Where a key belongs: who decides its value if a daemon does the work. The first two are resolved

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "config/config.h"
 #include "interpreter/language.h"
+#include "template/requirement.h"
 #include "template/template.h"
 
 #define RECORD_MAX (4 * MIB)
@@ -151,30 +152,79 @@ void built_free(struct built_template *built)
     *built = (struct built_template){0};
 }
 
-void built_each(const struct config *config, const char *state,
-                void (*each)(void *ctx, const char *name, const char *problem), void *ctx)
+/* The templates folder, one good name after the other; false: no further one. */
+static bool next_name(DIR *folder, char name[LIMIT_NAME + 1])
 {
-    CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_PATH_BYTES);
     struct dirent *entry;
-    DIR *folder = NULL;
 
-    if (buf_printf(&path, "%s/templates", state) == 0)
-        folder = opendir(buf_text(&path));
     while (folder && (entry = readdir(folder))) {
-        CLEANUP(built_free) struct built_template built = {0};
-        char name[LIMIT_NAME + 1];
-        struct error err = {0};
         size_t length = strlen(entry->d_name);
 
         if (!str_ends(entry->d_name, ".json") || length - 5 > LIMIT_NAME)
             continue;
         entry->d_name[length - 5] = '\0';
-        str_copy(name, sizeof(name), entry->d_name);
-        if (!template_name_is_good(name))
-            continue;
+        str_copy(name, LIMIT_NAME + 1, entry->d_name);
+        if (template_name_is_good(name))
+            return true;
+    }
+    return false;
+}
+
+static DIR *open_templates(const char *state)
+{
+    CLEANUP(buf_free) struct buf path = BUF_INIT(LIMIT_PATH_BYTES);
+
+    return state && buf_printf(&path, "%s/templates", state) == 0 ? opendir(buf_text(&path)) : NULL;
+}
+
+void built_each(const struct config *config, const char *state,
+                void (*each)(void *ctx, const char *name, const char *problem), void *ctx)
+{
+    DIR *folder = open_templates(state);
+    char name[LIMIT_NAME + 1];
+
+    while (next_name(folder, name)) {
+        CLEANUP(built_free) struct built_template built = {0};
+        struct error err = {0};
+
         find(config, state, name, &built, &err);
         each(ctx, name, err.num < 0 ? err.text : NULL);
     }
     if (folder)
         closedir(folder);
+}
+
+static bool has_package(json_t *packages, const char *package)
+{
+    char normal[LIMIT_REQUIREMENT + 1];
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(packages, i, item)
+    {
+        const char *text = json_string_value(json_object_get(item, "name"));
+
+        if (text && requirement_normalise(text, strlen(text), normal) && str_equal(normal, package))
+            return true;
+    }
+    return false;
+}
+
+bool built_with(const struct config *config, const char *state, const char *package,
+                char name[LIMIT_NAME + 1])
+{
+    DIR *folder = open_templates(state);
+    bool is_found = false;
+
+    while (!is_found && next_name(folder, name)) {
+        CLEANUP(json_freep) json_t *record = read_record(state, name);
+        CLEANUP(built_free) struct built_template built = {0};
+        struct error ignored = {0};
+
+        is_found = has_package(json_object_get(record, "packages"), package) &&
+                   find(config, state, name, &built, &ignored) == 0;
+    }
+    if (folder)
+        closedir(folder);
+    return is_found;
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 
 struct config;
 
@@ -28,6 +29,12 @@ struct built_template {
 int built_find(const struct config *config, const char *state, struct built_template *ret,
                struct error *err);
 void built_free(struct built_template *built);
+
+/*
+ * The name of a template that can be used and has the package (normalised); false: none.
+ */
+bool built_with(const struct config *config, const char *state, const char *package,
+                char name[LIMIT_NAME + 1]);
 
 /* Each template that is built there, and whether it can be used: NULL, or why not. For doctor. */
 void built_each(const struct config *config, const char *state,

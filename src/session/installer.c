@@ -526,9 +526,9 @@ int installer_start(struct session_manager *manager, const struct install_spec *
     char inputs[LAYER_TEXT];
     int r;
 
-    if (!config_can(manager->spec.config, PROVIDER_CAN_INSTALL))
+    if (config_no_install(manager->spec.config))
         return error_set(err, -ENOTSUP, ERROR_INSTALL_FAILED, "%s",
-                         config_provider(manager->spec.config)->no_install);
+                         config_no_install(manager->spec.config));
     if (!python || !python->program)
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
                          python && python->missing ? python->missing : "there is no Python");

@@ -61,6 +61,9 @@ void installer_cancel(struct installation *installation); /* no callback comes a
  */
 struct caller;
 struct session;
+/* What session_install() would refuse by the names alone: bad_input, install_denied. */
+int install_check(const struct session_manager *manager, const char *const *packages,
+                  struct error *err);
 /*
  * Installations of one session run one after the other. `caller` is copied; NULL: the engine
  * itself.

@@ -6,7 +6,7 @@
  * package that the operator's lists allow: so it is parsed strictly, and modules of Python itself
  * or of an installed package are not looked for. Pure.
  *
- * Runs in: broker
+ * Runs in: broker, commands
  */
 #ifndef BAILEY_SESSION_MISSING_H
 #define BAILEY_SESSION_MISSING_H
@@ -14,10 +14,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/limits.h"
 
 typedef struct json_t json_t;
+struct config;
 
 /*
  * Parses the value of a ModuleNotFoundError, exactly "No module named 'x.y'"; false: another value.
@@ -38,6 +40,30 @@ int missing_package(const char *module, char *const *allow, char *const *deny,
  * (stdlib_names.c).
  */
 bool missing_is_standard(const char *module);
+
+/*
+ * The module that the last such line of a program's output names, wherever the line is: also that
+ * of `python -m x`. For a hint only.
+ */
+bool missing_from_output(const char *text, size_t length, char module[LIMIT_MODULE + 1]);
+
+enum missing_place {
+    MISSING_IN_SESSION, /* which keeps what is installed */
+    MISSING_IN_RUN,     /* a fresh box of the daemon */
+    MISSING_ALONE,      /* a fresh box without a daemon, which installs nothing */
+};
+struct missing_hint {
+    const char *module;
+    const struct config *config;
+    const char *template; /* one that is built and has it; NULL: none is known */
+    enum missing_place place;
+};
+/*
+ * Appends what can be done about it, for the agent or the user: the template, the tool, the
+ * setting. False: no package brings the module (the standard library's, a part of an installed
+ * package), or no memory.
+ */
+bool missing_hint(const struct missing_hint *hint, struct buf *text);
 
 /*
  * The members for a result's `meta`, a new reference or NULL. {"installed":[{name, version}],

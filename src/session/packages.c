@@ -307,10 +307,10 @@ static void on_progress(void *ctx, const char *line)
 
 /* ---- the start of an installation ---- */
 
-static int check_names(const struct session *session, const char *const *packages,
-                       struct error *err)
+int install_check(const struct session_manager *manager, const char *const *packages,
+                  struct error *err)
 {
-    const struct config *config = session->manager->spec.config;
+    const struct config *config = manager->spec.config;
     char name[LIMIT_REQUIREMENT + 1];
     size_t count = 0;
 
@@ -435,7 +435,7 @@ int session_install(struct session *session, const struct caller *caller,
 {
     struct package_order *order;
     int r = session->state >= SESSION_ENDING ? session_ended_error(session, err)
-                                             : check_names(session, packages, err);
+                                             : install_check(session->manager, packages, err);
 
     if (r == 0)
         r = usage_data(session, 1, err); /* the size is not known yet */

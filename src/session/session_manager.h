@@ -141,6 +141,12 @@ int session_manager_template(struct session_manager *manager, const char *name,
 /* The same for another configuration than the daemon's: its template, its type. */
 int session_manager_template_of(struct session_manager *manager, const struct config *config,
                                 const char *name, struct session_template *ret, struct error *err);
+/*
+ * What to do about a module that code did not find (missing.h): `is_kept` if the code ran in a
+ * session. False: there is nothing to say.
+ */
+bool session_manager_missing_hint(struct session_manager *manager, const struct config *config,
+                                  const char *module, bool is_kept, struct buf *text);
 /* The smallest tier whose modules cover the import lines of this source; a hint, nothing more. */
 unsigned session_manager_tier(struct session_manager *manager,
                               const struct session_template *found_template, const char *code,

@@ -16,6 +16,8 @@
 #include "base/str.h"
 #include "session/import_scan.h"
 #include "session/layers.h"
+#include "session/missing.h"
+#include "template/requirement.h"
 #include "template/template.h"
 
 #define SUFFIX ".json"
@@ -380,6 +382,48 @@ int session_manager_template_of(struct session_manager *manager, const struct co
         .tier_count = template->tier_count + 1,
     };
     return 0;
+}
+
+/* Whether a list of {name, version} has the package. */
+static bool has_package(json_t *packages, const char *package)
+{
+    char name[LIMIT_REQUIREMENT + 1];
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(packages, i, item)
+    {
+        const char *text = json_string_value(json_object_get(item, "name"));
+
+        if (text && requirement_normalise(text, strlen(text), name) && str_equal(name, package))
+            return true;
+    }
+    return false;
+}
+
+/* A template that can be used and has the package; NULL: none. */
+static const char *template_with(struct session_manager *manager, const char *package)
+{
+    for (const struct template *at = manager->templates; at; at = at->next) {
+        if (has_package(json_object_get(at->record, "packages"), package) &&
+            layer_is_there(manager, at->layer) && !template_is_stale(manager, at))
+            return at->name;
+    }
+    return NULL;
+}
+
+bool session_manager_missing_hint(struct session_manager *manager, const struct config *config,
+                                  const char *module, bool is_kept, struct buf *text)
+{
+    struct missing_hint hint = {
+        .module = module, .config = config, .place = is_kept ? MISSING_IN_SESSION : MISSING_IN_RUN};
+    char package[LIMIT_REQUIREMENT + 1];
+    struct error ignored = {0};
+
+    if (config_can(config, PROVIDER_CAN_LAYERS) &&
+        missing_package(module, NULL, NULL, package, &ignored) == 0)
+        hint.template = template_with(manager, package);
+    return missing_hint(&hint, text);
 }
 
 void template_tell_default(struct session_manager *manager)

@@ -11,7 +11,9 @@
 #include "model/text.h"
 #include "observe/audit.h"
 #include "observe/metrics.h"
+#include "session/missing.h"
 #include "session/refusal_log.h"
+#include "session/settings_table.h"
 #include "tool/schema.h"
 #include "tool/tool_private.h"
 
@@ -22,6 +24,7 @@ static void (*const handlers[_TOOL_ID_MAX])(struct tool_call *call) = {
     [TOOL_SANDBOX_WAIT] = sandbox_wait_start,
     [TOOL_RUN_PYTHON_CODE] = run_python_code_start,
     [TOOL_RUN_CODE] = run_code_start,
+    [TOOL_SANDBOX_INSTALL] = sandbox_install_start,
 };
 
 /* Hints for an agent about errors that no tool has a better hint for. */
@@ -121,6 +124,8 @@ void call_release(struct tool_call *call)
     execution_await_end(&call->await);
     if (call->run)
         session_manager_run_cancel(ptr_take(&call->run));
+    if (call->installation)
+        installer_cancel(ptr_take(&call->installation));
     call_unlock_file(call);
 }
 
@@ -205,6 +210,40 @@ const char *call_hint(const char *code)
         if (str_equal(hints[i].code, code))
             return hints[i].hint;
     return "Call again; if it stays, tell the user.";
+}
+
+/* The module that the code did not find, as a cell's error or the output names it. */
+static bool missing_module(const struct tool_reply *reply, char module[LIMIT_MODULE + 1])
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(SIZE_MAX / 2); /* bounded when captured */
+    json_t *error = json_object_get(reply->cell, "error");
+    json_t *value = json_object_get(error, "value");
+    uint64_t invalid;
+
+    if (json_is_string(value))
+        return str_equal(json_string_value(json_object_get(error, "name")),
+                         "ModuleNotFoundError") &&
+               missing_from_value(json_string_value(value), json_string_length(value), module);
+    return capture_text(&reply->result.err, &text, &invalid) == 0 &&
+           missing_from_output(buf_text(&text), text.length, module);
+}
+
+void call_hint_missing(struct tool_call *call)
+{
+    struct tool_reply *reply = &call->reply;
+    struct session_manager *manager = call->tools->manager;
+    const struct config *config =
+        call->session ? session_config(call->session) : session_manager_config(manager);
+    CLEANUP(buf_free) struct buf text = BUF_INIT(sizeof(reply->hint) - 1);
+    char module[LIMIT_MODULE + 1];
+
+    /* After an attempt to install it, the note says how that ended. */
+    if (reply->result.exit_code == 0 || reply->result.error.code || reply->result.install ||
+        !missing_module(reply, module) ||
+        !session_manager_missing_hint(manager, config, module, call->session != NULL, &text))
+        return;
+    call_set_hint(reply, buf_text(&text));
+    reply->is_hint_news = true;
 }
 
 /* The file that the call is about: normalised if it was accepted, else as it was given. */

@@ -96,6 +96,7 @@ void call_reply_exec(struct tool_call *call, struct execution_outcome *outcome)
     reply->outputs = outputs_of(call->session, outcome);
     call_take_result(call, outcome);
     set_hint(reply, count_files(outcome));
+    call_hint_missing(call);
     call_reply(call);
 }
 

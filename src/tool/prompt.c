@@ -101,7 +101,6 @@ static const char plain_example[] =
     "```\n";
 
 static const char recovery[] =
-    "- No network: nothing can be downloaded or installed while it runs.\n"
     "\n"
     "# When something goes wrong\n"
     "\n"
@@ -125,6 +124,7 @@ static const char *const how[_TOOL_ID_MAX] = {
     [TOOL_SANDBOX_WAIT] = "{\"execution_id\": \"...\", \"timeout\": seconds, \"offset\": bytes}",
     [TOOL_RUN_PYTHON_CODE] = "{\"code\": \"...\", \"timeout\": seconds}",
     [TOOL_RUN_CODE] = "{\"code\": \"...\", \"language\": \"python\", \"timeout\": seconds}",
+    [TOOL_SANDBOX_INSTALL] = "{\"packages\": [\"requests\", \"numpy>=2\"]}",
 };
 
 static int write_tools(const struct prompt_spec *spec, struct buf *text)
@@ -136,6 +136,8 @@ static int write_tools(const struct prompt_spec *spec, struct buf *text)
         const char *description =
             spec->is_mcp && row->own_description ? row->own_description : row->description;
 
+        if (!tool_is_offered(row, spec->config))
+            continue;
         failed |= buf_printf(text, "- %s %s\n  %s\n", row->name, how[row->id] ? how[row->id] : "",
                              description);
     }
@@ -167,6 +169,11 @@ static int write_limits(const struct config *config, struct buf *text)
                          "hours.\n",
                          (double)config->session_idle_ms / 60000.0,
                          (double)config->session_age_ms / 3600000.0);
+    failed |= buf_append_text(
+        text, config_no_install(config)
+                  ? "- No network: nothing can be downloaded or installed while it runs.\n"
+                  : "- No network: code can download nothing. A Python package that is missing: "
+                    "sandbox_install.\n");
     return failed;
 }
 

@@ -47,6 +47,7 @@ void tool_reply_free(struct tool_reply *reply)
     json_decref(ptr_take(&reply->cell));
     json_decref(ptr_take(&reply->cell_meta));
     json_decref(ptr_take(&reply->note));
+    json_decref(ptr_take(&reply->installed));
     buf_free(&reply->text);
 }
 
@@ -224,6 +225,9 @@ static json_t *of_kind(const struct tool_reply *reply)
         return one_result(reply);
     case TOOL_REPLY_TEXT:
         return plain_text(reply);
+    case TOOL_REPLY_INSTALLED:
+        return json_pack("{s:b, s:O, s:s}", "success", 1, "installed", reply->installed, "hint",
+                         reply->hint);
     }
     return NULL;
 }

@@ -19,13 +19,14 @@
 typedef struct json_t json_t;
 
 enum tool_reply_kind {
-    TOOL_REPLY_FAILED,  /* {success:false, error, code, hint}: the tool could not do its job */
-    TOOL_REPLY_FILE,    /* {success, file_path, bytes_written}: a file was written or edited */
-    TOOL_REPLY_STARTED, /* {success, execution_id, running}: a command in the background */
-    TOOL_REPLY_RUNNING, /* {running, stdout, stderr}: it has not ended; `result` so far */
-    TOOL_REPLY_COMMAND, /* sandbox_exec's reply: `result` and the outputs of a command */
-    TOOL_REPLY_RESULT,  /* the result of docs/result.md; of a cell with its values */
-    TOOL_REPLY_TEXT,    /* run_python_code's: `text` and some members of `result` */
+    TOOL_REPLY_FAILED,    /* {success:false, error, code, hint}: the tool could not do its job */
+    TOOL_REPLY_FILE,      /* {success, file_path, bytes_written}: a file was written or edited */
+    TOOL_REPLY_STARTED,   /* {success, execution_id, running}: a command in the background */
+    TOOL_REPLY_RUNNING,   /* {running, stdout, stderr}: it has not ended; `result` so far */
+    TOOL_REPLY_COMMAND,   /* sandbox_exec's reply: `result` and the outputs of a command */
+    TOOL_REPLY_RESULT,    /* the result of docs/result.md; of a cell with its values */
+    TOOL_REPLY_TEXT,      /* run_python_code's: `text` and some members of `result` */
+    TOOL_REPLY_INSTALLED, /* {success, installed}: packages were installed */
 };
 
 struct tool_reply {
@@ -33,7 +34,8 @@ struct tool_reply {
     char execution_id[80]; /* of the program that ran; empty: none ran */
     char session_id[ID_MAX];
     char session_note[512]; /* about the session; empty: none */
-    char hint[256];         /* what to do next; empty: none */
+    char hint[768];         /* what to do next; empty: none */
+    bool is_hint_news;      /* the hint says more than the output does */
 
     /* FAILED */
     struct error error;
@@ -55,6 +57,8 @@ struct tool_reply {
     bool is_state_news;       /* `state` is not what the tool's description says */
     json_t *note;             /* string about a missing module; NULL: none */
     struct buf text;          /* TEXT */
+
+    json_t *installed; /* array of {name, version}, INSTALLED: what was not there before */
 };
 
 /* The error code of a failed call, for the audit log; NULL: it succeeded. */

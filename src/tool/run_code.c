@@ -63,6 +63,7 @@ static void take_result(struct tool_call *call, struct result *result)
     reply->result = *result;
     reply->has_result = true;
     *result = (struct result){0}; /* its owner may free it */
+    call_hint_missing(call);
 }
 
 /* ---- without a session: a new box ---- */

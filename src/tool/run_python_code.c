@@ -12,7 +12,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "oneshot/built.h"
 #include "oneshot/oneshot.h"
+#include "session/missing.h"
 #include "tool/tool.h"
 
 #define HEADLINE_MAX 300
@@ -200,6 +202,38 @@ int run_python_code_reply(const struct result *result, struct buf *reply)
     return failed < 0 ? -ENOMEM : 0;
 }
 
+bool tool_missing_hint(const struct result *result, const struct config *config, const char *state,
+                       struct buf *text)
+{
+    CLEANUP(buf_free) struct buf err = BUF_INIT(TOOL_REPLY_MAX);
+    char module[LIMIT_MODULE + 1], package[LIMIT_REQUIREMENT + 1], template[LIMIT_NAME + 1];
+    struct missing_hint hint = {.module = module, .config = config, .place = MISSING_ALONE};
+    struct error ignored = {0};
+    uint64_t invalid;
+
+    if (result->exit_code == 0 || result->error.code || result->install ||
+        capture_text(&result->err, &err, &invalid) < 0 ||
+        !missing_from_output(buf_text(&err), err.length, module))
+        return false;
+    if (missing_package(module, NULL, NULL, package, &ignored) == 0 &&
+        built_with(config, state, package, template))
+        hint.template = template;
+    return missing_hint(&hint, text);
+}
+
+static int add_hint(const struct result *result, const struct tool_context *context,
+                    struct buf *reply)
+{
+    CLEANUP(buf_free) struct buf hint = BUF_INIT(4 * KIB);
+    int failed = 0;
+
+    if (!tool_missing_hint(result, context->config, context->state, &hint))
+        return 0;
+    if (reply->length > 0 && reply->data[reply->length - 1] != '\n')
+        failed |= buf_append_text(reply, "\n");
+    return (failed | buf_printf(reply, "[hint] %s\n", buf_text(&hint))) < 0 ? -ENOMEM : 0;
+}
+
 /* 0 with *ret_ms set; a positive number when a reply was written instead. */
 static int read_timeout(json_t *value, const struct config *config, uint64_t *ret_ms,
                         struct buf *reply)
@@ -285,6 +319,8 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
         },
         &result, &extra);
     answer = run_python_code_reply(&result, reply);
+    if (answer == 0)
+        answer = add_hint(&result, context, reply);
     if (result.error.code == ERROR_BLOCKED_IMPORT)
         log_warning("run_python_code: %s", result.error.text);
     oneshot_extra_free(&extra);

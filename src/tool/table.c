@@ -154,6 +154,26 @@ const struct tool_row tool_table[] = {
                    "\"code\""),
         .needs_session = true,
     },
+    {
+        .id = TOOL_SANDBOX_INSTALL,
+        .name = "sandbox_install",
+        .title = "Install Python packages",
+        .category = "code_execution",
+        .description =
+            "Installs Python packages from the package index, with their dependencies, into the "
+            "session's sandbox, which has no network itself. They stay until the session ends; "
+            "interpreters that are running find them at once.",
+        .schema = OBJECT(
+            "\"packages\":{\"type\":\"array\",\"items\":{\"type\":\"string\",\"minLength\":1},"
+            "\"minItems\":1,\"maxItems\":64,\"description\":\"names as on the index, with "
+            "versions where they matter, such as "
+            "[\\\"requests\\\",\\\"numpy>=2,<3\\\"]\"}," SESSION,
+            "\"packages\""),
+        .is_idempotent = true,
+        .is_open_world = true,
+        .needs_session = true,
+        .needs_install = true,
+    },
 };
 const size_t tool_count = ARRAY_SIZE(tool_table);
 
@@ -171,6 +191,11 @@ const struct tool_row *tool_of(enum tool_id id)
         if (tool_table[i].id == id)
             return &tool_table[i];
     return NULL;
+}
+
+bool tool_is_offered(const struct tool_row *row, const struct config *config)
+{
+    return !row->needs_install || !config_no_install(config);
 }
 
 const char *tool_nearest(const char *name)

@@ -35,6 +35,7 @@ enum tool_id {
     TOOL_SANDBOX_WAIT,
     TOOL_RUN_PYTHON_CODE,
     TOOL_RUN_CODE,
+    TOOL_SANDBOX_INSTALL,
     _TOOL_ID_MAX,
 };
 
@@ -52,6 +53,7 @@ struct tool_row {
                             session */
     bool is_core;        /* MCP clients that load tools lazily are asked to load this one at once */
     bool is_alone;       /* tool_call() can run it, without a daemon */
+    bool needs_install;  /* offered only where the runtime can install packages */
     bool is_found_again; /* it starts a command, which a client finds again after its connection was
                             lost */
     unsigned default_timeout_s; /* 0: none, or SANDBOX_TIMEOUT_SEC */
@@ -64,6 +66,10 @@ extern const size_t tool_count;
 const struct tool_row *tool_find(const char *name); /* NULL: unknown tool */
 const struct tool_row *tool_of(enum tool_id id);
 const char *tool_nearest(const char *name); /* for "did you mean"; NULL: no similar name */
+
+/* Whether lists show it under this configuration. A call of another tool is refused with the
+ * reason. */
+bool tool_is_offered(const struct tool_row *row, const struct config *config);
 
 /* {name,title,category,description,parameters,annotations}; new reference or NULL. */
 json_t *tool_row_json(const struct tool_row *row);
@@ -89,6 +95,13 @@ int run_python_code(json_t *parameters, const struct tool_context *context, stru
 
 /* The reply to a call that an error of the engine or its configuration prevented. Pure. */
 int run_python_code_failed(const struct error *err, struct buf *reply);
+
+/*
+ * What to do about a module that a run without a daemon did not find; appended. False: nothing to
+ * say. `state` is the state folder, for its templates; NULL: none.
+ */
+bool tool_missing_hint(const struct result *result, const struct config *config, const char *state,
+                       struct buf *text);
 
 /* The compact text of a result, for run_python_code. Pure. */
 int run_python_code_reply(const struct result *result, struct buf *reply);

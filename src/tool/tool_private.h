@@ -2,7 +2,8 @@
  * tool_private.h - the state of a tool call under way, for the handlers in tool/ only.
  *
  * Theory of operation. A call has at most one pending operation at a time, each with a member here:
- * the box, the lock of a file, a file operation, an execution that is awaited, a one-shot run.
+ * the box, the lock of a file, a file operation, an execution that is awaited, a one-shot run, an
+ * installation.
  * call_release() cancels the pending operation, so that an end and a cancel are the same code. A
  * handler ends with call_reply() or call_fail(), after which the call is freed.
  *
@@ -16,6 +17,7 @@
 #include "base/reactor.h"
 #include "model/caller.h"
 #include "session/await.h"
+#include "session/installer.h"
 #include "session/session.h"
 #include "session/session_manager.h"
 #include "tool/call.h"
@@ -70,6 +72,8 @@ struct tool_call {
 
     /* a run without a session */
     struct run *run;
+
+    struct installation *installation; /* NULL: none under way */
 };
 
 /* One file each. Errors of the call are found before a session is created for it. */
@@ -79,6 +83,7 @@ void sandbox_write_file_start(struct tool_call *call);
 void sandbox_edit_file_start(struct tool_call *call);
 void run_code_start(struct tool_call *call);
 void run_python_code_start(struct tool_call *call);
+void sandbox_install_start(struct tool_call *call);
 
 /* call.c: the ends. call_reply() delivers call->reply. */
 void call_reply(struct tool_call *call);
@@ -87,6 +92,8 @@ void call_fail_memory(struct tool_call *call);
 const char *call_hint(const char *code); /* advice about an error */
 void call_set_hint(struct tool_reply *reply, const char *hint);
 void call_take_result(struct tool_call *call, struct execution_outcome *outcome);
+/* The reply has its result: if code did not find a module, the hint says what to do about it. */
+void call_hint_missing(struct tool_call *call);
 void call_release(struct tool_call *call);
 /*
  * Finds a session of the caller's tenant; the local caller may name any tenant's session by its id.

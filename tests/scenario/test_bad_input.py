@@ -283,7 +283,7 @@ def test_a_missing_module_comes_with_what_to_do():
     done = support.bailey("run", "-c", "import no_such_module_here")
     assert done.status == 1
     last = done.stderr.splitlines()[-1]
-    assert "has no module 'no_such_module_here'" in last and "SANDBOX_PYTHON=" in last
+    assert "The module 'no_such_module_here' is missing" in last and "SANDBOX_PYTHON=" in last
     caught = "import sys\ntry:\n import no_such\nexcept ImportError: print('fine')"
     assert support.bailey("run", "-c", caught).err == b""
 

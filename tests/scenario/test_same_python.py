@@ -2,6 +2,7 @@
 /usr/bin; and the template that a box has when nobody names one."""
 import json
 import venv
+import zipfile
 
 import pytest
 
@@ -58,11 +59,79 @@ def test_pip_is_that_interpreters(room):
         assert where in said("exec", "--", *words)
 
 
-def test_pip_says_what_to_do_without_a_network():
-    done = support.bailey("exec", "--", "pip", "install", "--break-system-packages", "no-such-package")
+def two_lines(text, *names):
+    """What pip prints instead of asking an index: all that can be done, in two lines."""
+    lines = text.splitlines()
+    assert len(lines) == 2 and all(line.startswith("pip: ") for line in lines), text
+    assert f"sandbox_install {json.dumps({'packages': list(names)})}" in lines[0], text
+    assert "bailey install -s SESSION" in lines[0], text
+    assert "SANDBOX_AUTO_INSTALL=true" in lines[1] and "bailey template build" in lines[1], text
+
+
+@pytest.mark.parametrize("words,names", [
+    (("pip", "install", "--break-system-packages", "castle"), ["castle"]),
+    (("pip3", "install", "-U", "moat>=1", "castle[walls]==1.2"), ["moat>=1", "castle[walls]==1.2"]),
+    (("pip", "-q", "--retries", "3", "download", "-d", "/tmp", "castle"), ["castle"]),
+    (("pip", "wheel", "castle"), ["castle"]),
+    (("pip", "install", "-r", "requirements.txt"), ["NAME"]),
+    (("pip", "install", "$(reboot)"), ["NAME"]),
+])
+def test_pip_says_what_to_do_without_a_network(words, names):
+    done = support.bailey("exec", "--", *words)
+    assert (done.status, done.stdout) == (1, ""), done
+    two_lines(done.stderr, *names)
+
+
+def test_pip_in_cells_says_the_same(daemon):
+    session = daemon.session()["id"]
+    for code in ("%pip install castle", "!pip install castle"):
+        cell = daemon.post(f"/v1/sessions/{session}/code", {"code": code + "\n_exit_code"})
+        assert cell["results"][0]["data"]["text/plain"] == "1", cell
+        two_lines(cell["stderr"], "castle")
+    daemon.end(session)
+
+
+def test_pip_installs_a_wheel_that_is_in_the_box(room):
+    MOAT.write(room.work)
+    done = support.bailey("exec", "--file", MOAT.file_name, "--", "sh", "-c",
+                          f"pip install --target /tmp/own ./{MOAT.file_name} && cat /tmp/own/moat.py", room=room)
     if "has no pip" in done.stderr:
         pytest.skip("the Python of this machine has no pip")
-    assert done.status != 0 and "sandbox_install" in done.stderr, done
+    assert done.status == 0 and done.stdout.endswith("depth = 41\n"), done
+    asked = support.bailey("exec", "--", "pip", "install", "--help")
+    assert asked.status == 0 and "Usage:" in asked.stdout, asked
+
+
+def listed(reply):
+    if "has no pip" in reply["stderr"]:
+        pytest.skip("the Python of this machine has no pip")
+    return {one["name"]: one["version"] for one in json.loads(reply["stdout"])}
+
+
+LIST = ["pip", "list", "--format", "json"]
+
+
+def test_pip_lists_what_was_installed_into_the_session(yard):
+    session = yard.session(template="python")["id"]
+    before = listed(yard.post(f"/v1/tools/sandbox_exec?session={session}", {"command": LIST}))
+    yard.post(f"/v1/sessions/{session}/packages", {"packages": ["moat"]})
+    after = listed(yard.post(f"/v1/tools/sandbox_exec?session={session}", {"command": LIST}))
+    yard.end(session)
+    assert after == {**before, "moat": "1.0"} and "moat" not in before
+
+
+def test_pip_lists_what_an_environment_without_pip_has(room):
+    folder = room.path / "own"
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
+    env = {"SANDBOX_PYTHON": str(folder / "bin" / "python")}
+    done = support.bailey("exec", "--", *LIST, env=env, room=room)
+    assert listed({"stderr": done.stderr, "stdout": done.stdout}) == {}, done
+    site = next(folder.glob("lib/python*/site-packages"))
+    MOAT.write(room.work)
+    with zipfile.ZipFile(room.work / MOAT.file_name) as wheel:
+        wheel.extractall(site)
+    done = support.bailey("exec", "--", *LIST, env=env, room=room)
+    assert listed({"stderr": done.stderr, "stdout": done.stdout}) == {"moat": "1.0"}, done
 
 
 def test_a_virtual_environment(room):

@@ -57,6 +57,8 @@ static int open_door(struct front *front, void **ret, struct error *err)
         return error_set(err, r, ERROR_ENGINE, "out of memory");
     r = mcp_server_new(&(struct mcp_settings){.tools = tool_table,
                                               .tool_count = tool_count,
+                                              .can_install = !config_no_install(
+                                                  session_manager_config(front->manager)),
                                               .prompt = buf_text(&prompt),
                                               .has_fixtures = front->info.has_fixtures,
                                               .is_http = true},

@@ -33,6 +33,7 @@ struct mcp_work; /* a request that waits for the host */
 struct mcp_settings {
     const struct tool_row *tools; /* borrowed for the server's life */
     size_t tool_count;
+    bool can_install;   /* tools that install packages are listed */
     const char *prompt; /* the text of the one prompt, copied; NULL: none */
     bool is_structured; /* results carry structuredContent that repeats all of their text */
     bool has_fixtures;  /* offers the fixtures of the conformance suite; only tests set it */

@@ -44,6 +44,7 @@ enum mcp_code {
 struct mcp_server {
     const struct tool_row *tools;
     size_t tool_count;
+    bool can_install;
     bool is_structured, is_http, has_fixtures;
     char *prompt;
     json_t *stateless_list; /* the same for clients of 2026-07-28 over HTTP; NULL: there are none */

@@ -279,6 +279,7 @@ int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret,
         return error_memory(err);
     server->tools = settings->tools;
     server->tool_count = settings->tool_count;
+    server->can_install = settings->can_install;
     server->is_structured = settings->is_structured;
     server->is_http = settings->is_http;
     server->has_fixtures = settings->has_fixtures;

@@ -393,6 +393,7 @@ static struct mcp_pipe *pipe_new(struct mcp_http *door, struct http_request *htt
     struct mcp_pipe *pipe = calloc(1, sizeof(*pipe));
     struct mcp_settings settings = {.tools = door->spec.server->tools,
                                     .tool_count = door->spec.server->tool_count,
+                                    .can_install = door->spec.server->can_install,
                                     .prompt = door->spec.server->prompt,
                                     .is_structured = http_query(http, "structured")};
 

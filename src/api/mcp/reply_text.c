@@ -160,6 +160,25 @@ static int append_run(const struct tool_reply *reply, const struct mcp_view *vie
     return failed | mcp_values_text(reply->cell, text);
 }
 
+/* installed castle 1.2, moat 1.0 */
+static int append_installed(json_t *installed, struct buf *text)
+{
+    json_t *package;
+    size_t i;
+    int failed = 0;
+
+    if (json_array_size(installed) == 0)
+        return buf_append_text(text, "nothing to install: the packages were there already\n");
+    json_array_foreach(installed, i, package)
+    {
+        failed |= buf_append_text(text, i == 0 ? "installed " : ", ");
+        failed |= mcp_append_clean(text, json_object_get(package, "name"));
+        failed |= buf_append_text(text, " ");
+        failed |= mcp_append_clean(text, json_object_get(package, "version"));
+    }
+    return failed | buf_append_text(text, "\n");
+}
+
 /* A reply without output: its text, then its facts as name: value. */
 static int append_facts(const struct tool_reply *reply, const struct mcp_view *view,
                         struct buf *text)
@@ -176,6 +195,8 @@ static int append_facts(const struct tool_reply *reply, const struct mcp_view *v
                              (unsigned long long)reply->bytes_written, reply->file_path);
     if (reply->kind == TOOL_REPLY_STARTED)
         failed |= buf_printf(text, "execution_id: %s\n", execution_of(reply, view));
+    if (reply->kind == TOOL_REPLY_INSTALLED)
+        failed |= append_installed(reply->installed, text);
     if (reply->field[0]) {
         failed |= buf_append_text(text, "field: ");
         failed |= append_words(text, reply->field);
@@ -219,9 +240,10 @@ bool mcp_reply_is_error(const struct tool_reply *reply)
 static const char *hint_of(const struct tool_reply *reply)
 {
     bool is_plain = (reply->kind == TOOL_REPLY_COMMAND && !reply->result.error.code) ||
-                    reply->kind == TOOL_REPLY_FILE || reply->kind == TOOL_REPLY_TEXT;
+                    reply->kind == TOOL_REPLY_FILE || reply->kind == TOOL_REPLY_TEXT ||
+                    reply->kind == TOOL_REPLY_INSTALLED;
 
-    return is_plain ? NULL : reply->hint;
+    return is_plain && !reply->is_hint_news ? NULL : reply->hint;
 }
 
 int mcp_reply_text(const struct tool_reply *reply, const struct mcp_view *view, struct buf *text)

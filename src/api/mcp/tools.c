@@ -52,7 +52,7 @@ static json_t *tool_schema(const struct tool_row *tool, bool is_stateless)
                                          LIMIT_EXEC_TIMEOUT_S, tool->mcp_timeout_s));
     }
     json_object_set_new(properties, "session", session_schema(tool, is_stateless));
-    /* Accepted from those who know it; a model need not read about it six times. */
+    /* Accepted from those who know it; a model need not read about it in every tool. */
     json_object_del(properties, "reasoning_trace");
     json_object_del(schema, "additionalProperties");
     /* Some model APIs refuse this keyword, and clients do not need it. */
@@ -84,8 +84,11 @@ json_t *mcp_tools_build(const struct mcp_settings *settings, bool is_stateless, 
     CLEANUP(json_decrefp) json_t *list = json_array();
 
     for (size_t i = 0; i < settings->tool_count; i++) {
-        json_t *shape = tool_shape(&settings->tools[i], is_stateless);
+        json_t *shape;
 
+        if (settings->tools[i].needs_install && !settings->can_install)
+            continue;
+        shape = tool_shape(&settings->tools[i], is_stateless);
         if (!shape || json_array_append_new(list, shape) < 0) {
             error_set(err, -EINVAL, ERROR_ENGINE, "the tool '%s' cannot be shown",
                       settings->tools[i].name);

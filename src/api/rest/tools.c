@@ -10,9 +10,12 @@
 
 void tools_list(struct door_call *call)
 {
+    const struct config *config = session_manager_config(call->front->manager);
     json_t *tools = json_array();
 
     for (size_t i = 0; tools && i < tool_count; i++) {
+        if (!tool_is_offered(&tool_table[i], config))
+            continue;
         if (json_array_append_new(tools, tool_row_json(&tool_table[i])) < 0) {
             json_decref(tools);
             tools = NULL;

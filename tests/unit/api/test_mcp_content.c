@@ -222,10 +222,11 @@ static void the_real_tools_are_portable(void **state)
     (void)state;
     end(NULL);
     host = (struct host){.sent = json_array()};
-    assert_int_equal(
-        mcp_server_new(&(struct mcp_settings){.tools = tool_table, .tool_count = tool_count},
-                       &server, NULL),
-        0);
+    assert_int_equal(mcp_server_new(&(struct mcp_settings){.tools = tool_table,
+                                                           .tool_count = tool_count,
+                                                           .can_install = true},
+                                    &server, NULL),
+                     0);
     assert_int_equal(mcp_peer_new(server, &ops, NULL, &peer, NULL), 0);
     say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}");
     list = at(heard(), "result|tools");
@@ -242,6 +243,27 @@ static void the_real_tools_are_portable(void **state)
     }
 }
 
+/* Of tools that install packages only where that can be. */
+static void a_tool_that_is_not_offered_is_not_listed(void **state)
+{
+    json_t *list, *tool;
+    size_t index;
+
+    (void)state;
+    end(NULL);
+    host = (struct host){.sent = json_array()};
+    assert_int_equal(
+        mcp_server_new(&(struct mcp_settings){.tools = tool_table, .tool_count = tool_count},
+                       &server, NULL),
+        0);
+    assert_int_equal(mcp_peer_new(server, &ops, NULL, &peer, NULL), 0);
+    say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}");
+    list = at(heard(), "result|tools");
+    assert_int_equal(json_array_size(list), tool_count - 1);
+    json_array_foreach(list, index, tool)
+        assert_string_not_equal(text_at(tool, "name"), "sandbox_install");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +276,7 @@ int main(void)
         TEST(structured_content_repeats_the_text),
         TEST(a_cancelled_call_wants_no_picture),
         TEST(the_real_tools_are_portable),
+        TEST(a_tool_that_is_not_offered_is_not_listed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,11 +75,12 @@ static int open_scene(void **state)
     scene.host = mcp_engine_new(scene.fixture->manager, scene.tools, &scene.auth);
     scene.asker =
         (struct mcp_asker){.caller = {.who = {.tenant = "acme", .key = "1"}}, .own = &scene.own};
-    assert_int_equal(
-        mcp_server_new(&(struct mcp_settings){.tools = tool_table, .tool_count = tool_count},
-                       &scene.server, &err) |
-            mcp_peer_new(scene.server, &ops, NULL, &scene.peer, &err),
-        0);
+    assert_int_equal(mcp_server_new(&(struct mcp_settings){.tools = tool_table,
+                                                           .tool_count = tool_count,
+                                                           .can_install = true},
+                                    &scene.server, &err) |
+                         mcp_peer_new(scene.server, &ops, NULL, &scene.peer, &err),
+                     0);
     return 0;
 }
 

@@ -188,10 +188,20 @@ def test_shell_lines(kernel):
 
 def test_magics(kernel):
     assert kernel.run("%matplotlib inline\n1").text == "1"
-    for code, word in (("%pip install x", "bailey install"), ("%%bash\nls", "!"), ("x = 1\n%time x", "%time")):
+    for code, word in (("%conda install x", "bailey install"), ("%%bash\nls", "!"), ("x = 1\n%time x", "%time")):
         cell = kernel.run(code)
         assert cell.error["name"] == "SyntaxError" and word in cell.error["value"]
     assert kernel.run("5 % 3\n% 2").error["value"].startswith("invalid syntax")
+
+
+def test_the_pip_magic_is_the_pip_of_the_path(kernel, tmp_path):
+    pip = tmp_path / "pip"
+    pip.write_text("#!/bin/sh\necho pip got \"$@\"\nexit 4\n")
+    pip.chmod(0o755)
+    assert kernel.run(f"import os\nos.environ['PATH'] = '{tmp_path}:' + os.environ['PATH']").status == 0
+    cell = kernel.run("name = 'castle'\n%pip install 'moat>=1' {name}\n_exit_code")
+    assert (cell.stdout, cell.text) == (b"pip got install moat>=1 castle\n", "4")
+    assert kernel.run("%%pip list").error["name"] == "SyntaxError"
 
 
 def test_no_input_says_so(kernel):

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "session/missing.h"
 
 static const char *value(const char *text)
@@ -85,6 +86,81 @@ static void test_lines(void **state)
     assert_null(line("  ModuleNotFoundError: No module named 'x'"));
     assert_null(line("ImportError: No module named 'x'"));
     assert_null(line("No module named 'x'"));
+}
+
+static void test_output(void **state)
+{
+    static const struct {
+        const char *text, *module; /* NULL: none */
+    } rows[] = {
+        {"ModuleNotFoundError: No module named 'x'\n\nmore\n", "x"},
+        {"ModuleNotFoundError: No module named 'x'\nModuleNotFoundError: No module named 'y'\n",
+         "y"},
+        {"/bailey/bin/python3: No module named pytest\n", "pytest"},
+        {"python: No module named a.b\nmake: *** failed\n", "a.b"},
+        {"python: No module named x; install it with --index-url\n", NULL},
+        {"he said: No module named x\n", NULL},
+        {": No module named x\n", NULL},
+        {"python: No module named \n", NULL},
+        {"  ModuleNotFoundError: No module named 'x'\n", NULL},
+        {"\n\n\n", NULL},
+        {"", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        char module[LIMIT_MODULE + 1] = "";
+
+        assert_int_equal(missing_from_output(rows[i].text, strlen(rows[i].text), module),
+                         rows[i].module != NULL);
+        if (rows[i].module)
+            assert_string_equal(module, rows[i].module);
+    }
+}
+
+/* `parts`: what the hint contains, or not if it begins with '!'; none: there is no hint. */
+static void test_hints(void **state)
+{
+    static char *deny[] = {"six", NULL};
+    struct config local = {.type = "local", .install_deny = deny};
+    struct config automatic = {.type = "local", .auto_install = true};
+    struct config docker = {.type = "docker"};
+    const struct {
+        struct missing_hint hint;
+        const char *parts[5];
+    } rows[] = {
+        {{.module = "yaml", .config = &local},
+         {"'yaml'", "[\"pyyaml\"]", "to this session", "AUTO_INSTALL=true"}},
+        {{.module = "yaml", .config = &automatic}, {"[\"pyyaml\"]", "!AUTO_INSTALL"}},
+        {{.module = "yaml", .config = &local, .place = MISSING_IN_RUN},
+         {"sandbox_install", "not to a fresh sandbox"}},
+        {{.module = "yaml", .config = &local, .place = MISSING_ALONE},
+         {"bailey install -s SESSION pyyaml", "!AUTO_INSTALL", "!sandbox_install"}},
+        {{.module = "yaml", .config = &local, .template = "data"},
+         {"template 'data' has it", "SANDBOX_TEMPLATE=data", "pyyaml"}},
+        {{.module = "six", .config = &local},
+         {"may not be installed", "!sandbox_install", "!AUTO_INSTALL"}},
+        {{.module = "six", .config = &local, .template = "data"},
+         {"SANDBOX_TEMPLATE=data", "may not be installed"}},
+        {{.module = "yaml", .config = &docker},
+         {"It cannot be installed", "DOCKER_IMAGE", "!sandbox_install"}},
+        {{.module = "tkinter", .config = &local}, {NULL}},
+        {{.module = "pandas.nothing", .config = &local}, {NULL}},
+        {{.module = "google", .config = &local}, {NULL}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+
+        assert_int_equal(missing_hint(&rows[i].hint, &text), rows[i].parts[0] != NULL);
+        for (const char *const *part = rows[i].parts; *part; part++) {
+            bool is_wanted = **part != '!';
+
+            if (is_wanted != (strstr(buf_text(&text), *part + !is_wanted) != NULL))
+                fail_msg("row %zu, '%s': %s", i, *part, buf_text(&text));
+        }
+    }
 }
 
 static const char *package(const char *module, char *const *allow, char *const *deny,
@@ -187,6 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_output),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_packages),
         cmocka_unit_test(test_what_nobody_looks_for),
         cmocka_unit_test(test_the_standard_library),

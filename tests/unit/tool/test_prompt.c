@@ -65,7 +65,7 @@ static void test_follows_the_template_and_the_tools(void **state)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(PROMPT_MAX);
     CLEANUP(buf_free) struct buf mcp = BUF_INIT(PROMPT_MAX);
-    struct config config = {0};
+    struct config config = {.type = "local"};
 
     (void)state;
     assert_int_equal(prompt_write(&(struct prompt_spec){.config = &config}, &text), 0);
@@ -80,6 +80,18 @@ static void test_follows_the_template_and_the_tools(void **state)
                      0);
     assert_null(strstr(buf_text(&mcp), "session_id"));
     assert_null(strstr(buf_text(&mcp), "\"hint\""));
+}
+
+/* A runtime that cannot install packages: the tool for it is not taught. */
+static void test_follows_the_runtime(void **state)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(PROMPT_MAX);
+    struct config config = {.type = "docker"};
+
+    (void)state;
+    assert_int_equal(prompt_write(&(struct prompt_spec){.config = &config}, &text), 0);
+    assert_null(strstr(buf_text(&text), "sandbox_install"));
+    expect(&text, "nothing can be downloaded or installed");
 }
 
 static void test_a_ceiling_is_an_error(void **state)
@@ -97,6 +109,7 @@ int main(void)
         cmocka_unit_test(test_limits_are_those_in_force),
         cmocka_unit_test(test_teaches_the_tools),
         cmocka_unit_test(test_follows_the_template_and_the_tools),
+        cmocka_unit_test(test_follows_the_runtime),
         cmocka_unit_test(test_a_ceiling_is_an_error),
     };
 
