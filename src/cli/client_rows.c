@@ -203,7 +203,8 @@ const struct command code_command = {
         "Runs a piece of code (a cell) in an interpreter of a session that keeps variables, "
         "imports and functions for the next cell. Output is shown as it is written, then the value "
         "of the last expression; an exception is printed on standard error with exit status "
-        "1.\n\nCtrl-C interrupts the cell and keeps the variables; a second Ctrl-C ends the "
+        "1. The code cells of a Jupyter notebook (FILE.ipynb) run one after another, until one "
+        "fails.\n\nCtrl-C interrupts the cell and keeps the variables; a second Ctrl-C ends the "
         "interpreter. 'bailey context' manages contexts: interpreters with their own "
         "variables.\n\nExample: bailey code -s $ID -c 'x = 41'; bailey code -s $ID -c 'x + 1'",
     OPTIONS(code_options),

@@ -174,7 +174,10 @@ const struct command run_command = {
     .usage = "[options] FILE | - | -c CODE [-- ARGS...]",
     .description =
         "Runs Python, JavaScript or Bash source in a fresh box, which is removed afterwards. "
-        "Output is shown as it is written; the exit status is the program's.\n\nThe working folder "
+        "Output is shown as it is written; the exit status is the program's. The code cells of a "
+        "Jupyter notebook (FILE.ipynb) run in their order as one Python program. A file with the "
+        "extension of another language or of data (.R, .sql, .html, .csv) is refused unless "
+        "--language is given; a file without an extension is Python.\n\nThe working folder "
         "is /workspace, which contains only the source and the files of --file. There is no "
         "network. --out fetches the files that the code leaves in /tmp/output.\n\nIf a daemon of "
         "this user is running, Python code runs in one of its warm boxes, with the same result; no "

@@ -21,6 +21,7 @@
 #include "cli/daemon_run.h"
 #include "cli/engine.h"
 #include "cli/message.h"
+#include "cli/notebook.h"
 #include "cli/output.h"
 #include "cli/paths.h"
 #include "cli/request.h"
@@ -231,8 +232,10 @@ static int load_source(struct job *job, struct source *source, const char *path,
     if (str_equal(path, "-") && invocation->stdin_is_closed)
         return error_set(err, -EBADF, ERROR_BAD_INPUT,
                          "standard input is closed; put the code in a file or give it with -c");
-    return path ? source_read(source, path, err)
-                : source_from_text(source, job->request->code, err);
+    if (!path)
+        return source_from_text(source, job->request->code, err);
+    result = source_read(source, path, err);
+    return result == 0 && notebook_is(path) ? source_join_notebook(source, path, err) : result;
 }
 
 /* Where templates are, if one is wanted, and where a daemon may be. */
