@@ -103,9 +103,9 @@ static int take_grace(void *target, const char *value, struct error *err)
     {                                                                                      \
         "config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file \
     }
-#define ROW_SESSION(help_)                                           \
-    {                                                                \
-        "session", 's', "ID", WORDS_ANY, help_, .take = take_session \
+#define ROW_SESSION(help_)                                             \
+    {                                                                  \
+        "session", 's', "NAME", WORDS_ANY, help_, .take = take_session \
     }
 #define ROW_RAW                                                                         \
     {                                                                                   \
@@ -129,10 +129,14 @@ static int take_grace(void *target, const char *value, struct error *err)
         ROW_KEY("isolation", 0, "LEVEL", WORDS_ISOLATION,                                    \
                 when_ "lowest isolation level that is accepted", KEY_ISOLATION)
 #define OPTIONS(rows) .options = (rows), .option_count = ARRAY_SIZE(rows)
-#define ID_HELP "Commands take a session's id, the beginning of it if that is unique, or its name."
+#define ROW_OF_SESSION ROW_SESSION("the session; the operand is then a PATH in it")
+#define ID_HELP                                                                              \
+    "NAME is a session's name, its id, or the beginning of the id if that is unique. Every " \
+    "command that works in a session takes it as -s NAME; files are also written NAME:PATH."
 
 static const struct option_row session_options[] = {
-    {"name", 'n', "NAME", WORDS_ANY, "new: its name", .take = take_name},
+    ROW_SESSION("show, extend, rm: the session; new: its name"),
+    {"name", 'n', "NAME", WORDS_ANY, "new: its name, as -s", .take = take_name},
     {"template", 0, "NAME", WORDS_ANY, "new: its template", .is_config = true, .key = KEY_TEMPLATE,
      .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
@@ -156,14 +160,15 @@ static const struct option_row session_options[] = {
 const struct command session_command = {
     .name = "session",
     .summary = "create, list, show, extend and remove sessions",
-    .usage = "new [options] | ls | show ID | extend ID TIME | rm ID...",
+    .usage = "new [options] | ls | show|rm -s NAME | extend -s NAME TIME",
     .description =
         "A session is a sandbox that keeps files, datasets, processes and variables between "
         "commands, until it is removed, has been idle for SANDBOX_SESSION_IDLE or reaches "
         "SANDBOX_SESSION_MAX_AGE. 'new' prints its id, 'rm' ends it and removes everything but "
-        "saved outputs, 'extend' postpones its end.\n\n" ID_HELP "\n\n"
-        "Example: ID=$(bailey session new -q --data sales=sales.csv); bailey exec -s $ID -- head "
-        "/tmp/data/sales.csv; bailey session rm $ID",
+        "saved outputs, 'extend' postpones its end.\n\n" ID_HELP " Here it can also be written "
+        "without -s: 'rm NAME...' takes several.\n\n"
+        "Example: bailey session new -s work --data sales=sales.csv; bailey exec -s work -- head "
+        "/tmp/data/sales.csv; bailey session rm -s work",
     OPTIONS(session_options),
     .operand = "ACTION",
     .operands = WORDS_SESSION_ACTION,
@@ -198,7 +203,7 @@ static const struct option_row code_options[] = {
 const struct command code_command = {
     .name = "code",
     .summary = "run code in a session, where variables are kept",
-    .usage = "-s ID [options] FILE | - | -c CODE",
+    .usage = "-s NAME [options] FILE | - | -c CODE",
     .description =
         "Runs a piece of code (a cell) in an interpreter of a session that keeps variables, "
         "imports and functions for the next cell. Output is shown as it is written, then the value "
@@ -206,7 +211,7 @@ const struct command code_command = {
         "1. The code cells of a Jupyter notebook (FILE.ipynb) run one after another, until one "
         "fails.\n\nCtrl-C interrupts the cell and keeps the variables; a second Ctrl-C ends the "
         "interpreter. 'bailey context' manages contexts: interpreters with their own "
-        "variables.\n\nExample: bailey code -s $ID -c 'x = 41'; bailey code -s $ID -c 'x + 1'",
+        "variables.\n\nExample: bailey code -s work -c 'x = 41'; bailey code -s work -c 'x + 1'",
     OPTIONS(code_options),
     .operand = "FILE",
     .operands = WORDS_FILE,
@@ -227,7 +232,7 @@ static const struct option_row context_options[] = {
 const struct command context_command = {
     .name = "context",
     .summary = "list, create, restart, interrupt and remove contexts of a session",
-    .usage = "ls|new|restart|interrupt|rm -s ID [CONTEXT...]",
+    .usage = "ls|new|restart|interrupt|rm -s NAME [CONTEXT...]",
     .description = "A context is an interpreter of a session that keeps its variables between "
                    "cells. Each language has a default context, created by its first cell; 'new' "
                    "creates more. 'restart' ends the interpreter and loses its variables, "
@@ -249,7 +254,7 @@ static const struct option_row install_options[] = {
 const struct command install_command = {
     .name = "install",
     .summary = "install Python packages into a session",
-    .usage = "-s ID [options] [PACKAGE...]",
+    .usage = "-s NAME [options] [PACKAGE...]",
     .description =
         "Installs packages and their dependencies into a session until it ends. Running "
         "interpreters find them too, and variables are kept. Names are written as for pip: "
@@ -257,8 +262,8 @@ const struct command install_command = {
         "packages.\n\nA separate box that reaches only the package index downloads them; the "
         "session's box never has network access. Only wheels are installed. This works also if "
         "SANDBOX_AUTO_INSTALL is false; SANDBOX_INSTALL_ALLOW and SANDBOX_INSTALL_DENY restrict "
-        "what may be installed. Ctrl-C cancels it.\n\nExample: bailey install -s $ID requests; "
-        "bailey code -s $ID -c 'import requests'",
+        "what may be installed. Ctrl-C cancels it.\n\nExample: bailey install -s work requests; "
+        "bailey code -s work -c 'import requests'",
     OPTIONS(install_options),
     .operand = "PACKAGE",
     .operands = WORDS_ANY,
@@ -279,7 +284,7 @@ static const struct option_row shell_options[] = {
 const struct command shell_command = {
     .name = "shell",
     .summary = "open a terminal in a session",
-    .usage = "-s ID [options] [-- PROGRAM [ARGS...]]",
+    .usage = "-s NAME [options] [-- PROGRAM [ARGS...]]",
     .description =
         "Opens a terminal in a session's box, with Bash or the given program. All keys, including "
         "Ctrl-C, are sent to it, and changes of the window size too.\n\nCtrl-] d detaches and "
@@ -294,6 +299,7 @@ const struct command shell_command = {
 };
 
 static const struct option_row cp_options[] = {
+    ROW_SESSION("the session; its file is then written :PATH"),
     {"quiet", 'q', NULL, WORDS_ANY, "no progress, errors only", .take = take_is_quiet},
     ROW_CONFIG,
 };
@@ -301,12 +307,13 @@ static const struct option_row cp_options[] = {
 const struct command cp_command = {
     .name = "cp",
     .summary = "copy files and folders into a session and back",
-    .usage = "HOST ID:PATH | ID:PATH HOST",
+    .usage = "HOST NAME:PATH | NAME:PATH HOST",
     .description = "Copies a file, or a folder with its contents. If the target is a folder or "
                    "ends in '/', the copy keeps its name. Files are replaced atomically and keep "
                    "their mode; links and special files are skipped and listed.\n\nA PATH that "
                    "does not begin with '/' is below /workspace; a host file with a colon in its "
-                   "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP,
+                   "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP
+                   "\n\nExample: bailey cp sales.csv work:; bailey cp -s work :/tmp/plot.png .",
     OPTIONS(cp_options),
     .operand = "FROM",
     .operands = WORDS_FILE,
@@ -315,6 +322,7 @@ const struct command cp_command = {
 };
 
 static const struct option_row ls_options[] = {
+    ROW_OF_SESSION,
     {"recursive", 'r', NULL, WORDS_ANY, "include everything below", .take = take_is_recursive},
     ROW_JSON,
     ROW_CONFIG,
@@ -323,16 +331,17 @@ static const struct option_row ls_options[] = {
 const struct command ls_command = {
     .name = "ls",
     .summary = "list files of a session",
-    .usage = "[options] ID[:PATH]",
-    .description = "Lists a folder of a session's box (default /workspace).",
+    .usage = "[options] NAME[:PATH] | -s NAME [PATH]",
+    .description = "Lists a folder of a session's box (default /workspace).\n\n" ID_HELP,
     OPTIONS(ls_options),
-    .operand = "ID:PATH",
+    .operand = "NAME:PATH",
     .operands = WORDS_ANY,
     .operand_max = 1,
     .in_engine = true,
 };
 
 static const struct option_row cat_options[] = {
+    ROW_OF_SESSION,
     ROW_RAW,
     ROW_CONFIG,
 };
@@ -340,17 +349,18 @@ static const struct option_row cat_options[] = {
 const struct command cat_command = {
     .name = "cat",
     .summary = "print files of a session",
-    .usage = "[options] ID:PATH...",
+    .usage = "[options] NAME:PATH... | -s NAME PATH...",
     .description = "Prints files of a session's box unchanged; on a terminal control characters "
-                   "are made visible.",
+                   "are made visible.\n\n" ID_HELP,
     OPTIONS(cat_options),
-    .operand = "ID:PATH",
+    .operand = "NAME:PATH",
     .operands = WORDS_ANY,
     .operand_max = 64,
     .in_engine = true,
 };
 
 static const struct option_row rm_options[] = {
+    ROW_OF_SESSION,
     {"recursive", 'r', NULL, WORDS_ANY, "also folders and their contents",
      .take = take_is_recursive},
     ROW_CONFIG,
@@ -359,17 +369,18 @@ static const struct option_row rm_options[] = {
 const struct command rm_command = {
     .name = "rm",
     .summary = "remove files of a session",
-    .usage = "[options] ID:PATH...",
+    .usage = "[options] NAME:PATH... | -s NAME PATH...",
     .description = "Removes files of a session's box. To end the session itself: bailey session rm "
-                   "ID",
+                   "-s NAME\n\n" ID_HELP,
     OPTIONS(rm_options),
-    .operand = "ID:PATH",
+    .operand = "NAME:PATH",
     .operands = WORDS_ANY,
     .operand_max = 64,
     .in_engine = true,
 };
 
-static const struct option_row json_options[] = {
+static const struct option_row outputs_options[] = {
+    ROW_SESSION("the session"),
     ROW_JSON,
     ROW_CONFIG,
 };
@@ -377,18 +388,19 @@ static const struct option_row json_options[] = {
 const struct command outputs_command = {
     .name = "outputs",
     .summary = "list the files of a session's /tmp/output",
-    .usage = "[options] ID",
+    .usage = "[options] -s NAME",
     .description = "Lists the files that commands of a session left in /tmp/output, and where they "
                    "were saved on this machine. Text, tables and images are saved; binaries stay "
                    "in the box, where 'bailey cp' gets them. Works also for ended sessions.",
-    OPTIONS(json_options),
-    .operand = "ID",
+    OPTIONS(outputs_options),
+    .operand = "NAME",
     .operands = WORDS_ANY,
     .operand_max = 1,
     .in_engine = true,
 };
 
 static const struct option_row logs_options[] = {
+    ROW_SESSION("the session"),
     {"follow", 'f', NULL, WORDS_ANY, "follow until the command has ended", .take = take_follows},
     ROW_RAW,
     ROW_CONFIG,
@@ -397,11 +409,11 @@ static const struct option_row logs_options[] = {
 const struct command logs_command = {
     .name = "logs",
     .summary = "print the output of a command of a session",
-    .usage = "[options] ID EXEC | ID.EXEC",
+    .usage = "[options] -s NAME EXEC | NAME EXEC | ID.EXEC",
     .description = "Prints the kept standard output and standard error of an execution, each on "
                    "its own stream. EXEC is the number that 'bailey ps' and 'bailey exec -d' show.",
     OPTIONS(logs_options),
-    .operand = "ID",
+    .operand = "EXEC",
     .operands = WORDS_ANY,
     .operand_max = 2,
     .in_engine = true,
@@ -642,7 +654,7 @@ const struct command mcp_command = {
 static const struct option_row audit_options[] = {
     {.name = "session",
      .letter = 's',
-     .argument = "ID",
+     .argument = "NAME",
      .help = "tail, query: only lines about this session"},
     {.name = "tenant", .argument = "NAME", .help = "tail, query: only lines of this tenant"},
     {.name = "action",

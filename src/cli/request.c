@@ -155,7 +155,7 @@ static const struct option_row options[] = {
      .take = take_has_explain},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file},
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
-    {"session", 's', "ID", WORDS_ANY, "run it in this session instead of a fresh box",
+    {"session", 's', "NAME", WORDS_ANY, "run it in this session instead of a fresh box",
      .take = take_session},
     {"detach", 'd', NULL, WORDS_ANY, "with -s: run in the background and print the execution id",
      .take = take_is_detached},
@@ -199,7 +199,7 @@ const struct command exec_command = {
     .usage = "[options] -- PROGRAM [ARGS...]",
     .description =
         "Runs a program of the box's root (this machine's /usr, or --root DIR) in a fresh box, "
-        "with the limits and the result of 'bailey run'.\n\nWith -s ID it runs in that session, "
+        "with the limits and the result of 'bailey run'.\n\nWith -s NAME it runs in that session, "
         "which keeps files and processes. There the default timeout is 60 seconds (0: until the "
         "session ends), Ctrl-C interrupts the program and a second Ctrl-C kills it, and -d leaves "
         "it running: 'bailey logs' shows its output. Options about the box cannot be used with a "

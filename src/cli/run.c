@@ -287,10 +287,11 @@ int run_main(const struct invocation *invocation)
 static int check_fresh(const struct request *request, struct error *err)
 {
     if (request->is_detached)
-        return usage_error(err, "-d needs a session to leave it in: -s ID ('bailey session new' "
+        return usage_error(err, "-d needs a session to leave it in: -s NAME ('bailey session new' "
                                 "makes one)");
     if (request->cwd)
-        return usage_error(err, "--cwd is for a session: -s ID; a fresh box starts in /workspace");
+        return usage_error(err,
+                           "--cwd is for a session: -s NAME; a fresh box starts in /workspace");
     return 0;
 }
 

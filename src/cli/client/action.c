@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -14,6 +15,7 @@ static void job_free(struct action_job *job)
 {
     client_close(&job->client);
     client_request_free(&job->request);
+    free(job->operands);
 }
 
 static int show_usage(const struct command *command, const char *usage, struct error *err)
@@ -71,6 +73,22 @@ static int check(const struct action *action, const struct action_job *job, stru
     return 0;
 }
 
+/* The words after the action, behind the session of -s if the action is about one. */
+static int take_operands(const struct action *action, struct action_job *job, struct error *err)
+{
+    const struct parsed *parsed = &job->invocation->parsed;
+
+    job->operands = calloc(parsed->operand_count + 1, sizeof(*job->operands));
+    if (!job->operands)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory reading the arguments");
+    if (job->request.session && action->operands_max > 0 && action->options &&
+        has_word(action->options, "session"))
+        job->operands[job->operand_count++] = job->request.session;
+    for (size_t i = 1; i < parsed->operand_count; i++)
+        job->operands[job->operand_count++] = parsed->operands[i];
+    return 0;
+}
+
 int action_run(const struct invocation *invocation, const struct action *rows, size_t count)
 {
     CLEANUP(job_free) struct action_job job = {.invocation = invocation};
@@ -84,9 +102,7 @@ int action_run(const struct invocation *invocation, const struct action *rows, s
                   count, &err);
     if (!action)
         return client_fail(job.request.is_json, &err);
-    job.operands = parsed->operands + 1;
-    job.operand_count = parsed->operand_count - 1;
-    if (check(action, &job, &err) < 0)
+    if (take_operands(action, &job, &err) < 0 || check(action, &job, &err) < 0)
         return client_fail(job.request.is_json, &err);
     return action->run(&job);
 }

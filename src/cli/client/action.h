@@ -18,16 +18,20 @@
 struct action_job {
     const struct invocation *invocation;
     struct client_request request;
-    struct client client;        /* action_open() */
-    const char *const *operands; /* after the action */
+    struct client client;  /* action_open() */
+    const char **operands; /* after the action; NULL-terminated */
     size_t operand_count;
 };
 
 struct action {
     const char *name;
     size_t operands_min, operands_max;
-    const char *usage;   /* what follows "bailey COMMAND "; NULL: the command's own */
-    const char *options; /* options that it takes beside --json and --config; NULL: all */
+    const char *usage; /* what follows "bailey COMMAND "; NULL: the command's own */
+    /*
+     * Options that it takes beside --json and --config; NULL: all. An action with operands that
+     * names "session" gets the session of -s NAME as its first operand.
+     */
+    const char *options;
     int (*run)(struct action_job *job); /* returns the exit status */
 };
 

@@ -1,5 +1,5 @@
 /*
- * code.c - `bailey code -s ID`: a cell in a session's interpreter, as if it were typed there.
+ * code.c - `bailey code -s NAME`: a cell in a session's interpreter, as if it were typed there.
  *
  * Output is shown as it is written, then values: the text of each on standard output, pictures into
  * a folder if one is named, an exception on standard error.

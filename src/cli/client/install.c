@@ -1,5 +1,5 @@
 /*
- * install.c - `bailey install -s ID PACKAGE...`: installs packages into a session, until it ends.
+ * install.c - `bailey install -s NAME PACKAGE...`: installs packages into a session, until it ends.
  *
  * Ctrl-C closes the connection, and the daemon cancels the installation.
  */
