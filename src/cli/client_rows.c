@@ -134,6 +134,8 @@ static int take_grace(void *target, const char *value, struct error *err)
     "NAME is a session's name, its id, or the beginning of the id if that is unique. Every " \
     "command that works in a session takes it as -s NAME; files are also written NAME:PATH."
 
+#define ALIAS_HELP "'list', 'create' and 'delete' can be written for 'ls', 'new' and 'rm'."
+
 static const struct option_row session_options[] = {
     ROW_SESSION("show, extend, rm: the session; new: its name"),
     {"name", 'n', "NAME", WORDS_ANY, "new: its name, as -s", .take = take_name},
@@ -166,7 +168,7 @@ const struct command session_command = {
         "commands, until it is removed, has been idle for SANDBOX_SESSION_IDLE or reaches "
         "SANDBOX_SESSION_MAX_AGE. 'new' prints its id, 'rm' ends it and removes everything but "
         "saved outputs, 'extend' postpones its end.\n\n" ID_HELP " Here it can also be written "
-        "without -s: 'rm NAME...' takes several.\n\n"
+        "without -s: 'rm NAME...' takes several. " ALIAS_HELP "\n\n"
         "Example: bailey session new -s work --data sales=sales.csv; bailey exec -s work -- head "
         "/tmp/data/sales.csv; bailey session rm -s work",
     OPTIONS(session_options),
@@ -236,7 +238,7 @@ const struct command context_command = {
     .description = "A context is an interpreter of a session that keeps its variables between "
                    "cells. Each language has a default context, created by its first cell; 'new' "
                    "creates more. 'restart' ends the interpreter and loses its variables, "
-                   "'interrupt' ends only the running cell, 'rm' removes the context.",
+                   "'interrupt' ends only the running cell, 'rm' removes the context. " ALIAS_HELP,
     OPTIONS(context_options),
     .operand = "ACTION",
     .operands = WORDS_CONTEXT_ACTION,
@@ -474,7 +476,8 @@ const struct command template_command = {
         "are installed in a separate box that reaches only the package index. A template that is "
         "built and current is not built again.\n\n'verify' reads all its files again and compares "
         "their hash. The template 'python' is this machine's own Python and needs no "
-        "build.\n\nExample: bailey template build data; bailey run --template data plot.py",
+        "build. 'list' and 'delete' can be written for 'ls' and 'rm'.\n\nExample: bailey template "
+        "build data; bailey run --template data plot.py",
     OPTIONS(template_options),
     .operand = "ACTION",
     .operands = WORDS_TEMPLATE_ACTION,
@@ -512,7 +515,8 @@ const struct command key_command = {
         "its tenant), operator (those of all tenants, templates).\n\n'new' and 'rotate' print the "
         "key on standard output, once; a salted hash "
         "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
-        "the daemon over its unix socket, which needs no key.\n\nExample: bailey key new --tenant "
+        "the daemon over its unix socket, which needs no key. " ALIAS_HELP
+        "\n\nExample: bailey key new --tenant "
         "acme --scopes run,files --expires 720h",
     OPTIONS(key_options),
     .operand = "ACTION",
@@ -735,7 +739,8 @@ const struct command image_command = {
         "machines build deploy/Dockerfile.sandbox.\n\nWith --template NAME (run 'bailey template "
         "build NAME' first) the image has the template's packages and variables too: containers "
         "see no folder of this machine, so packages have to be in the image.\n\n'ls' lists images "
-        "that were built this way, 'rm' removes them; it does not remove other images.\n\nExample: "
+        "that were built this way, 'rm' removes them; it does not remove other images. 'list' and "
+        "'delete' can be written for them.\n\nExample: "
         "bailey template build data; bailey image build --template data; SANDBOX_TYPE=docker "
         "bailey run plot.py",
     .options = image_options,

@@ -1,5 +1,8 @@
 """One way to name a session: -s NAME in every command, NAME:PATH for files; ids and operands stay."""
+import json
+
 import pytest
+import support
 from daemon_fixture import DaemonFixture
 
 
@@ -73,3 +76,26 @@ def test_two_names_are_refused_and_nothing_is_done(daemon):
     calls = [(words, daemon.call(*argv)) for argv, words in REFUSED]
     assert [done for words, done in calls if done.status != 125 or words not in done.stderr] == []
     assert len(daemon.ok("session", "ls", "-q").split()) == 1
+
+
+def test_list_create_and_delete_are_the_actions_of_every_command_that_has_them(daemon):
+    for command, options in (("session", ()), ("template", ()), ("key", ()), ("context", ("-s", "work"))):
+        listed = daemon.ok(command, "ls", "--json", *options)
+        assert daemon.json(command, "list", "--json", *options).keys() == json.loads(listed).keys()
+    for command, options in (("session", ()), ("key", ()), ("context", ("-s", "work"))):
+        made = daemon.json(command, "create", "--json", *options)["id"]
+        daemon.ok(command, "delete", made, *options)
+        assert made not in daemon.ok(command, "ls", "--json", *options)
+
+
+# what is typed, and what is meant
+MISTYPED = [(("session", "nwe"), "new"), (("session", "shwo"), "show"), (("template", "biuld"), "build"),
+            (("key", "rotat"), "rotate"), (("context", "restrat"), "restart"), (("image", "buil"), "build"),
+            (("daemon", "statsu"), "status"), (("audit", "verfy"), "verify")]
+
+
+def test_a_mistyped_action_is_told_the_nearest():
+    for words, meant in MISTYPED:
+        done = support.bailey(*words)
+        assert done.status == 125, done
+        assert done.stderr == f"bailey: unknown action '{words[1]}'; did you mean 'bailey {words[0]} {meant}'?\n"

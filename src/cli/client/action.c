@@ -24,23 +24,46 @@ static int show_usage(const struct command *command, const char *usage, struct e
                      usage ? usage : command->usage);
 }
 
-static const struct action *find(const struct command *command, const char *name,
-                                 const struct action *rows, size_t count, struct error *err)
+/* What the actions are called elsewhere. */
+static const char *plain_name(const char *name)
+{
+    static const struct {
+        const char *alias, *name;
+    } aliases[] = {{"list", "ls"}, {"create", "new"}, {"delete", "rm"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+        if (str_equal(name, aliases[i].alias))
+            return aliases[i].name;
+    return name;
+}
+
+int action_unknown(const struct command *command, const char *name, struct error *err)
 {
     const char *names[WORDS_LIST_MAX];
     const char *nearest;
 
-    for (size_t i = 0; i < count; i++)
-        if (str_equal(rows[i].name, name))
-            return &rows[i];
     words_list(command->operands, names);
     nearest = name ? str_nearest(name, names) : NULL;
     if (nearest)
-        error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                  "unknown action '%.60s'; did you mean 'bailey %s %s'?", name, command->name,
-                  nearest);
-    else
-        show_usage(command, NULL, err);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "unknown action '%.60s'; did you mean 'bailey %s %s'?", name,
+                         command->name, nearest);
+    if (name && name[0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "unknown action '%.60s'; usage: bailey %s %s", name, command->name,
+                         command->usage);
+    return show_usage(command, NULL, err);
+}
+
+static const struct action *find(const struct command *command, const char *name,
+                                 const struct action *rows, size_t count, struct error *err)
+{
+    const char *plain = plain_name(name);
+
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(rows[i].name, plain))
+            return &rows[i];
+    action_unknown(command, name, err);
     return NULL;
 }
 

@@ -3,7 +3,8 @@
  *
  * action_run() takes the options, finds the row, checks how many operands there are and which
  * options were written, and calls the row; an error names the action that was probably meant. The
- * names are those of the command's `operands` (command.h).
+ * names are those of the command's `operands` (command.h). list, create and delete are also ls, new
+ * and rm.
  *
  * Runs in: commands
  */
@@ -34,6 +35,12 @@ struct action {
     const char *options;
     int (*run)(struct action_job *job); /* returns the exit status */
 };
+
+/*
+ * The error for an action that a command does not have, or for none (name NULL): the nearest, or
+ * all of them. Returns -EINVAL.
+ */
+int action_unknown(const struct command *command, const char *name, struct error *err);
 
 /* Returns the exit status. */
 int action_run(const struct invocation *invocation, const struct action *rows, size_t count);

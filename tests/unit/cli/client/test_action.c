@@ -100,13 +100,27 @@ static void the_row_runs(void **state)
     assert_string_equal(said, "");
 }
 
+static void other_names_of_actions(void **state)
+{
+    char said[2048];
+
+    (void)state;
+    assert_int_equal(RUN("list", "-q"), 7);
+    assert_string_equal(ran.name, "ls");
+    assert_int_equal(RUN("delete", "a"), 0);
+    assert_string_equal(ran.name, "rm");
+    expect_refused(RUN("create"), said, "unknown action 'create'"); /* has no "new" */
+}
+
 static void no_such_row(void **state)
 {
     char said[2048];
 
     (void)state;
     expect_refused(RUN("lss"), said, "unknown action 'lss'; did you mean 'bailey session ls'?");
-    expect_refused(RUN("zzzzzz"), said, "usage: bailey session new [options] | ls");
+    expect_refused(RUN("zzzzzz"), said,
+                   "unknown action 'zzzzzz'; usage: bailey session new [options] | ls");
+    expect_refused(RUN("lisst"), said, "unknown action 'lisst'");
     expect_refused(RUN(), said, "usage: bailey session new [options] | ls");
     expect_refused(RUN(""), said, "usage: bailey session");
 }
@@ -151,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_row_runs),
+        cmocka_unit_test(other_names_of_actions),
         cmocka_unit_test(no_such_row),
         cmocka_unit_test(operands_are_counted),
         cmocka_unit_test(options_are_the_rows),
