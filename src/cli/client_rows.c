@@ -161,6 +161,7 @@ static const struct option_row session_options[] = {
 
 const struct command session_command = {
     .name = "session",
+    .group = GROUP_SESSIONS,
     .summary = "create, list, show, extend and remove sessions",
     .usage = "new [options] | ls | show|rm -s NAME | extend -s NAME TIME",
     .description =
@@ -204,6 +205,7 @@ static const struct option_row code_options[] = {
 
 const struct command code_command = {
     .name = "code",
+    .group = GROUP_SESSIONS,
     .summary = "run code in a session, where variables are kept",
     .usage = "-s NAME [options] FILE | - | -c CODE",
     .description =
@@ -233,6 +235,7 @@ static const struct option_row context_options[] = {
 
 const struct command context_command = {
     .name = "context",
+    .group = GROUP_SESSIONS,
     .summary = "list, create, restart, interrupt and remove contexts of a session",
     .usage = "ls|new|restart|interrupt|rm -s NAME [CONTEXT...]",
     .description = "A context is an interpreter of a session that keeps its variables between "
@@ -255,6 +258,7 @@ static const struct option_row install_options[] = {
 
 const struct command install_command = {
     .name = "install",
+    .group = GROUP_SESSIONS,
     .summary = "install Python packages into a session",
     .usage = "-s NAME [options] [PACKAGE...]",
     .description =
@@ -285,6 +289,7 @@ static const struct option_row shell_options[] = {
 
 const struct command shell_command = {
     .name = "shell",
+    .group = GROUP_SESSIONS,
     .summary = "open a terminal in a session",
     .usage = "-s NAME [options] [-- PROGRAM [ARGS...]]",
     .description =
@@ -308,6 +313,7 @@ static const struct option_row cp_options[] = {
 
 const struct command cp_command = {
     .name = "cp",
+    .group = GROUP_SESSIONS,
     .summary = "copy files and folders into a session and back",
     .usage = "HOST NAME:PATH | NAME:PATH HOST",
     .description = "Copies a file, or a folder with its contents. If the target is a folder or "
@@ -332,6 +338,7 @@ static const struct option_row ls_options[] = {
 
 const struct command ls_command = {
     .name = "ls",
+    .group = GROUP_SESSIONS,
     .summary = "list files of a session",
     .usage = "[options] NAME[:PATH] | -s NAME [PATH]",
     .description = "Lists a folder of a session's box (default /workspace).\n\n" ID_HELP,
@@ -350,6 +357,7 @@ static const struct option_row cat_options[] = {
 
 const struct command cat_command = {
     .name = "cat",
+    .group = GROUP_SESSIONS,
     .summary = "print files of a session",
     .usage = "[options] NAME:PATH... | -s NAME PATH...",
     .description = "Prints files of a session's box unchanged; on a terminal control characters "
@@ -370,6 +378,7 @@ static const struct option_row rm_options[] = {
 
 const struct command rm_command = {
     .name = "rm",
+    .group = GROUP_SESSIONS,
     .summary = "remove files of a session",
     .usage = "[options] NAME:PATH... | -s NAME PATH...",
     .description = "Removes files of a session's box. To end the session itself: bailey session rm "
@@ -389,6 +398,7 @@ static const struct option_row outputs_options[] = {
 
 const struct command outputs_command = {
     .name = "outputs",
+    .group = GROUP_SESSIONS,
     .summary = "list the files of a session's /tmp/output",
     .usage = "[options] -s NAME",
     .description = "Lists the files that commands of a session left in /tmp/output, and where they "
@@ -410,6 +420,7 @@ static const struct option_row logs_options[] = {
 
 const struct command logs_command = {
     .name = "logs",
+    .group = GROUP_SESSIONS,
     .summary = "print the output of a command of a session",
     .usage = "[options] -s NAME EXEC | NAME EXEC | ID.EXEC",
     .description = "Prints the kept standard output and standard error of an execution, each on "
@@ -430,6 +441,7 @@ static const struct option_row events_options[] = {
 
 const struct command events_command = {
     .name = "events",
+    .group = GROUP_SESSIONS,
     .summary = "show events of sessions",
     .usage = "[options]",
     .description = "Shows the events that the daemon remembers: created and ended sessions, "
@@ -448,6 +460,7 @@ static const struct option_row ps_options[] = {
 
 const struct command ps_command = {
     .name = "ps",
+    .group = GROUP_SESSIONS,
     .summary = "list the running commands of all sessions",
     .usage = "[options]",
     .description = "Lists the running commands of all sessions, with the numbers that 'bailey "
@@ -465,6 +478,7 @@ static const struct option_row template_options[] = {
 
 const struct command template_command = {
     .name = "template",
+    .group = GROUP_TEMPLATES,
     .summary = "build, list, show, verify and remove templates",
     .usage = "build [NAME|FOLDER] | ls | show NAME | verify|rm NAME...",
     .description =
@@ -506,6 +520,7 @@ static const struct option_row key_options[] = {
 
 const struct command key_command = {
     .name = "key",
+    .group = GROUP_SERVER,
     .summary = "create, list, rotate and remove API keys",
     .usage = "new [options] | ls | rm ID... | rotate ID [--grace TIME]",
     .description =
@@ -534,6 +549,7 @@ static const struct option_row daemon_options[] = {
 
 const struct command daemon_command = {
     .name = "daemon",
+    .group = GROUP_SERVER,
     .summary = "show or stop the daemon, or print its log",
     .usage = "status | stop [--force] | log [-f]",
     .description =
@@ -558,6 +574,7 @@ static const struct option_row reload_options[] = {
 
 const struct command reload_command = {
     .name = "reload",
+    .group = GROUP_SERVER,
     .summary = "apply new settings and certificates to the running server",
     .usage = "[--config FILE]",
     .description =
@@ -572,6 +589,7 @@ const struct command reload_command = {
 
 const struct command openapi_command = {
     .name = "openapi",
+    .group = GROUP_AGENTS,
     .summary = "print the OpenAPI document of the REST API",
     .usage = "[--help]",
     .description = "Prints the OpenAPI 3.1 document of the daemon's REST API, from the rows that "
@@ -635,6 +653,7 @@ static const struct option_row mcp_options[] = {
 
 const struct command mcp_command = {
     .name = "mcp",
+    .group = GROUP_AGENTS,
     .summary = "serve the tools to an MCP client on standard input and output",
     .usage = "[options]",
     .description =
@@ -680,6 +699,7 @@ static const struct option_row audit_options[] = {
 
 const struct command audit_command = {
     .name = "audit",
+    .group = GROUP_SERVER,
     .summary = "verify and read the audit log",
     .usage = "verify | tail [-f] | query [options]",
     .description =
@@ -727,6 +747,7 @@ static const struct option_row image_options[] = {
 
 const struct command image_command = {
     .name = "image",
+    .group = GROUP_TEMPLATES,
     .summary = "build, list and remove container images for boxes",
     .usage = "build [--template NAME] [--tag NAME] | ls | rm NAME...",
     .description =

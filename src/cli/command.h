@@ -56,8 +56,21 @@ struct option_row {
     int (*take)(void *target, const char *value, struct error *err);
 };
 
+/* The parts of `bailey help`, in its order. */
+enum command_group {
+    GROUP_RUN,
+    GROUP_SESSIONS,
+    GROUP_TEMPLATES,
+    GROUP_SERVER,
+    GROUP_AGENTS,
+    GROUP_SELF,
+    _GROUP_MAX,
+};
+extern const char *const group_titles[_GROUP_MAX];
+
 struct command {
     const char *name;
+    enum command_group group;
     const char *summary;     /* one line for `bailey help` */
     const char *usage;       /* what follows "bailey NAME " */
     const char *description; /* paragraphs separated by an empty line */

@@ -10,45 +10,24 @@
 #include "tool/tool.h"
 
 const struct command *const command_table[] = {
-    /* code in a box that is gone afterwards */
-    &run_command,
-    &exec_command,
-    &tool_command,
-    /* sessions */
-    &session_command,
-    &code_command,
-    &context_command,
-    &install_command,
-    &shell_command,
-    &cp_command,
-    &ls_command,
-    &cat_command,
-    &rm_command,
-    &outputs_command,
-    &logs_command,
-    &events_command,
-    &ps_command,
-    &template_command,
-    &image_command,
-    /* the daemon and its clients */
-    &serve_command,
-    &key_command,
-    &upgrade_command,
-    &daemon_command,
-    &audit_command,
-    &reload_command,
-    &prompt_command,
-    &mcp_command,
-    &openapi_command,
-    /* bailey itself */
-    &doctor_command,
-    &config_command,
-    &version_command,
-    &help_command,
-    &completion_command,
-    &man_command,
+    &run_command,     &exec_command,       &tool_command,    &session_command, &code_command,
+    &context_command, &install_command,    &shell_command,   &cp_command,      &ls_command,
+    &cat_command,     &rm_command,         &outputs_command, &logs_command,    &events_command,
+    &ps_command,      &template_command,   &image_command,   &serve_command,   &key_command,
+    &upgrade_command, &daemon_command,     &audit_command,   &reload_command,  &mcp_command,
+    &prompt_command,  &openapi_command,    &doctor_command,  &config_command,  &version_command,
+    &help_command,    &completion_command, &man_command,
 };
 const size_t command_count = ARRAY_SIZE(command_table);
+
+const char *const group_titles[_GROUP_MAX] = {
+    [GROUP_RUN] = "Run code",
+    [GROUP_SESSIONS] = "Sessions",
+    [GROUP_TEMPLATES] = "Templates and images",
+    [GROUP_SERVER] = "Server",
+    [GROUP_AGENTS] = "Agents and API",
+    [GROUP_SELF] = "Bailey itself",
+};
 
 const struct option_row common_options[] = {
     {.name = "help", .letter = 'h', .help = "show this help"},

@@ -227,6 +227,7 @@ static int run_completion(const struct invocation *invocation)
 
 const struct command completion_command = {
     .name = "completion",
+    .group = GROUP_SELF,
     .summary = "print a completion script for a shell",
     .usage = "bash|zsh",
     .description =

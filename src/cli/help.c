@@ -11,6 +11,7 @@
 
 #define HELP_WIDTH 80
 #define HELP_COLUMN 28
+#define HELP_SHORT_COLUMN 24
 
 const struct option_row *help_row_at(const struct command *command, size_t index)
 {
@@ -109,17 +110,46 @@ int help_command_text(const struct command *command, struct buf *to)
     return failed < 0 ? failed : 0;
 }
 
+#define HELP_BEGINNING \
+    "Bailey runs code that an AI agent wrote, in a sandbox.\n\nUsage: bailey COMMAND [options]\n"
+
 int help_overview(struct buf *to)
 {
-    int failed = 0;
+    int failed = buf_append_text(to, HELP_BEGINNING);
 
-    failed |= buf_append_text(to, "Bailey runs code that an AI agent wrote, in a "
-                                  "sandbox.\n\nUsage: bailey COMMAND [options]\n\nCommands:\n");
-    for (size_t i = 0; i < command_count; i++)
-        failed |= buf_printf(to, "  %-12s%s\n", command_table[i]->name, command_table[i]->summary);
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = command_table[i];
+
+        if (i == 0 || command->group != command_table[i - 1]->group)
+            failed |= buf_printf(to, "\n%s:\n", group_titles[command->group]);
+        failed |= buf_printf(to, "  %-12s%s\n", command->name, command->summary);
+    }
     failed |= status_lines(to);
     failed |= buf_append_text(to, "\n'bailey help COMMAND' shows a command's options.\n"
                                   "Try: bailey run -c \"print('Hello')\"\n");
+    return failed < 0 ? failed : 0;
+}
+
+int help_short(struct buf *to)
+{
+    int failed = buf_append_text(to, HELP_BEGINNING "\n");
+
+    for (size_t group = 0; group < _GROUP_MAX; group++) {
+        CLEANUP(buf_free) struct buf names = BUF_INIT(4 * KIB);
+
+        for (size_t i = 0; i < command_count; i++)
+            if (command_table[i]->group == group)
+                failed |= buf_printf(&names, "%s ", command_table[i]->name);
+        failed |= buf_printf(to, "  %-*s", HELP_SHORT_COLUMN - 2, group_titles[group]);
+        failed |= wrap(to, buf_text(&names), HELP_SHORT_COLUMN, HELP_SHORT_COLUMN);
+    }
+    failed |= buf_append_text(
+        to, "\nTo begin:\n"
+            "  bailey run -c \"print('Hello')\"     run code in a fresh box\n"
+            "  bailey session new -s work         make a box that keeps files and variables\n"
+            "  bailey code -s work -c 'x = 41'    run code in it\n"
+            "  bailey doctor                      see what isolates code on this machine\n"
+            "\n'bailey help' describes every command, 'bailey help COMMAND' its options.\n");
     return failed < 0 ? failed : 0;
 }
 
@@ -143,16 +173,40 @@ int help_print(const struct invocation *invocation,
     return print_text(&text);
 }
 
+/* For scripts: a name per line. */
+static int print_names(void)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(16 * KIB);
+    int failed = 0;
+
+    for (size_t i = 0; i < command_count; i++)
+        failed |= buf_printf(&text, "%s\n", command_table[i]->name);
+    if (failed < 0) {
+        message_print("out of memory printing the names");
+        return STATUS_BAD_INPUT;
+    }
+    return print_text(&text);
+}
+
 static int run_help(const struct invocation *invocation)
 {
+    if (invocation->parsed.use_count > 0)
+        return print_names();
     return help_print(invocation, help_command_text, help_overview);
 }
 
+static const struct option_row help_options[] = {
+    {.name = "names", .help = "print only the names of the commands, one per line"},
+};
+
 const struct command help_command = {
     .name = "help",
+    .group = GROUP_SELF,
     .summary = "show what a command does and its options",
-    .usage = "[COMMAND]",
+    .usage = "[COMMAND] | --names",
     .description = "Shows the commands, or one command with all its options and their defaults.",
+    .options = help_options,
+    .option_count = ARRAY_SIZE(help_options),
     .operand = "COMMAND",
     .operands = WORDS_COMMAND,
     .operand_max = 1,

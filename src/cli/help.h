@@ -10,7 +10,8 @@
 #include "base/buf.h"
 #include "cli/command.h"
 
-int help_overview(struct buf *to);
+int help_overview(struct buf *to); /* `bailey help` */
+int help_short(struct buf *to);    /* `bailey` alone */
 int help_command_text(const struct command *command, struct buf *to);
 
 int complete_bash(struct buf *to);

@@ -170,6 +170,7 @@ static bool exec_hands_over(const struct parsed *parsed)
 
 const struct command run_command = {
     .name = "run",
+    .group = GROUP_RUN,
     .summary = "run source code in a fresh box",
     .usage = "[options] FILE | - | -c CODE [-- ARGS...]",
     .description =
@@ -195,6 +196,7 @@ const struct command run_command = {
 
 const struct command exec_command = {
     .name = "exec",
+    .group = GROUP_RUN,
     .summary = "run any program in a fresh box, or in a session",
     .usage = "[options] -- PROGRAM [ARGS...]",
     .description =

@@ -164,6 +164,7 @@ static bool hands_over(const struct parsed *parsed)
 
 const struct command tool_command = {
     .name = "tool",
+    .group = GROUP_RUN,
     .summary = "call a tool as an agent does",
     .usage = "[options] NAME [JSON|-] | --list",
     .description =

@@ -6,9 +6,7 @@ import subprocess
 import pytest
 import support
 
-COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool", "session", "shell", "cp",
-            "ls", "cat", "rm", "outputs", "logs", "events", "ps", "serve", "upgrade", "daemon",
-            "prompt", "openapi", "reload")
+COMMANDS = tuple(support.bailey("help", "--names").stdout.split())
 PROMISED = {
     "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
             "--env", "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
@@ -56,6 +54,7 @@ def test_version_is_one_line():
 
 def test_help_lists_the_commands():
     text = support.bailey("help").stdout
+    assert {"run", "exec", "session", "code", "template", "serve", "doctor", "man"} <= set(COMMANDS)
     for command in COMMANDS:
         assert re.search(rf"^\s+{command}\b", text, re.M), command
     assert support.bailey("--help").stdout == text
@@ -144,7 +143,7 @@ def test_man_pages_name_the_exit_statuses_and_the_variables():
 
 @pytest.mark.parametrize("args", [
     ["nonsense"], ["help", "nonsense"], ["completion", "fish-and-chips"], ["man", "nonsense"],
-    ["version", "stray"], [],
+    ["version", "stray"],
 ], ids=" ".join)
 def test_what_is_unknown_is_bad_input_that_helps(args):
     done = support.bailey(*args)
@@ -152,6 +151,21 @@ def test_what_is_unknown_is_bad_input_that_helps(args):
     assert "bailey" in done.stderr
     for word in args[-1:]:
         assert word in done.stderr
+
+
+def test_bailey_alone_is_a_short_help_by_groups():
+    done = support.bailey()
+    assert (done.status, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) <= 24, "fits on a terminal"
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    listed, _, after = done.stdout.partition("\nTo begin:\n")
+    words = listed.split()
+    for command in COMMANDS:
+        assert command in words, command
+    for title in ("Run code", "Sessions", "Server", "Agents and API"):
+        assert re.search(rf"^  {title} ", listed, re.M), title
+        assert f"\n{title}:\n" in support.bailey("help").stdout
+    assert "bailey run -c" in after and "bailey help COMMAND" in after
 
 
 def test_a_mistyped_command_is_told_the_nearest():
