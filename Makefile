@@ -22,9 +22,6 @@ export CC FUZZ_SECONDS SOAK_RUNS
 # The second program, once its main file is there.
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
-COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
-	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
-
 .PHONY: all build run test test-docker test-sanitize test-distros \
 	test-browser check-style check-clients format coverage bench \
 	fuzz soak load install install-files deb clean help
@@ -108,7 +105,7 @@ install-files:
 		install -s -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
 	done
 	$(BUILD)/bailey man > $(DESTDIR)$(PREFIX)/share/man/man1/bailey.1
-	for command in $(COMMANDS); do \
+	commands=$$($(BUILD)/bailey help --names) && for command in $$commands; do \
 		$(BUILD)/bailey man $$command > $(DESTDIR)$(PREFIX)/share/man/man1/bailey-$$command.1 || exit 1; \
 	done
 	$(BUILD)/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey

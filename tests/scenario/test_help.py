@@ -1,4 +1,5 @@
 """version, help, completion and man pages: every option, printed from the rows that parse them."""
+import pathlib
 import re
 import shutil
 import subprocess
@@ -124,6 +125,27 @@ def test_man_pages_are_well_formed():
     page = support.bailey("man").stdout
     assert re.search(r"^\.(TH|Dd)\b", page, re.M), page[:200]
     assert re.search(r'^\.S[Hh] "?NAME', page, re.M)
+
+
+def see_also(page):
+    """The pages that a page refers to, as "bailey-run"."""
+    return set(re.findall(r"^\.BR (bailey(?:\\-\w+)?) \(1\)", page.partition("\n.SH SEE ALSO\n")[2], re.M))
+
+
+def test_make_installs_every_man_page_that_another_refers_to(room):
+    top = pathlib.Path(__file__).parents[2]
+    build = room.path / "build"
+    build.mkdir()
+    for name in ("bailey", "bailey-engine"):
+        (build / name).symlink_to(pathlib.Path(support.BAILEY).parent / name)
+    done = subprocess.run(["make", "-s", "-C", str(top), "install-files", f"BUILD={build}",
+                           f"DESTDIR={room.path}/root", "PREFIX=/usr"], text=True, capture_output=True)
+    assert done.returncode == 0, done
+    pages = {path.name.removesuffix(".1"): path.read_text()
+             for path in (room.path / "root/usr/share/man/man1").iterdir()}
+    assert set(pages) == {"bailey"} | {f"bailey-{command}" for command in COMMANDS}
+    referred = {name.replace("\\-", "-") for page in pages.values() for name in see_also(page)}
+    assert referred == set(pages)
 
 
 def test_groff_has_no_complaint_about_the_man_pages():
