@@ -46,8 +46,7 @@ static const struct step_row {
     {ERROR_BOX_FAILED, "run 'bailey doctor' to see what this kernel and this user can have"},
     {ERROR_BOX_LOST, "run it again; 'bailey doctor' shows whether boxes work here"},
     {ERROR_COMMAND_NOT_FOUND,
-     "or the interpreter in its first line does not exist: the box has the programs of this "
-     "machine's /usr, or of --root DIR; --file copies others in"},
+     "a box has the programs of this machine's /usr, or of --root DIR; --file copies others in"},
     {ERROR_NOT_EXECUTABLE, "make it executable, or name an interpreter in front of it"},
 };
 

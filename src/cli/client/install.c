@@ -80,6 +80,7 @@ static int install(struct install_job *job, const char *path, const struct parse
     struct progress_call call = {.path = path,
                                  .body = body,
                                  .end = "installed",
+                                 .failed = "nothing was installed; the lines above say why",
                                  .hung_up = "the daemon hung up; nothing was installed",
                                  .is_silent = job->request.is_quiet || job->request.is_json};
     int r = 0;
