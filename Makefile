@@ -99,7 +99,8 @@ install: build ## the program, man pages and completions, below DESTDIR/PREFIX
 install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/libexec
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/libexec
 	install -s -m 755 $(BUILD)/bailey $(DESTDIR)$(PREFIX)/bin/bailey
 	for program in $(ENGINE); do \
 		install -s -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
@@ -110,6 +111,7 @@ install-files:
 	done
 	$(BUILD)/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
 	$(BUILD)/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
+	$(BUILD)/bailey completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bailey.fish
 
 deb: build ## a Debian package, build/bailey_VERSION_ARCH.deb
 	@tools/deb $(BUILD)

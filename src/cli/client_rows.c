@@ -103,9 +103,9 @@ static int take_grace(void *target, const char *value, struct error *err)
     {                                                                                      \
         "config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file \
     }
-#define ROW_SESSION(help_)                                             \
-    {                                                                  \
-        "session", 's', "NAME", WORDS_ANY, help_, .take = take_session \
+#define ROW_SESSION(help_)                                                 \
+    {                                                                      \
+        "session", 's', "NAME", WORDS_SESSION, help_, .take = take_session \
     }
 #define ROW_RAW                                                                         \
     {                                                                                   \
@@ -139,8 +139,8 @@ static int take_grace(void *target, const char *value, struct error *err)
 static const struct option_row session_options[] = {
     ROW_SESSION("show, extend, rm: the session; new: its name"),
     {"name", 'n', "NAME", WORDS_ANY, "new: its name, as -s", .take = take_name},
-    {"template", 0, "NAME", WORDS_ANY, "new: its template", .is_config = true, .key = KEY_TEMPLATE,
-     .take = take_template_name},
+    {"template", 0, "NAME", WORDS_TEMPLATE, "new: its template", .is_config = true,
+     .key = KEY_TEMPLATE, .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
      "new: make this file available as /tmp/data/NAME.csv; NAME.parquet and other kinds keep their "
      "ending; may be repeated",
@@ -175,6 +175,7 @@ const struct command session_command = {
     OPTIONS(session_options),
     .operand = "ACTION",
     .operands = WORDS_SESSION_ACTION,
+    .operands_after = WORDS_SESSION,
     .operand_max = 64,
     .in_engine = true,
 };
@@ -195,7 +196,7 @@ static const struct option_row code_options[] = {
      .take = take_has_stdin},
     {"out", 'o', "DIR", WORDS_FOLDER, "save pictures in this folder", .take = take_out},
     ROWS_SESSION("the session must have it: "),
-    ROW_KEY("template", 0, "NAME", WORDS_ANY, "the session must have it: its template",
+    ROW_KEY("template", 0, "NAME", WORDS_TEMPLATE, "the session must have it: its template",
             KEY_TEMPLATE),
     ROW_RAW,
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
@@ -324,7 +325,7 @@ const struct command cp_command = {
                    "\n\nExample: bailey cp sales.csv work:; bailey cp -s work :/tmp/plot.png .",
     OPTIONS(cp_options),
     .operand = "FROM",
-    .operands = WORDS_FILE,
+    .operands = WORDS_EITHER_FILE,
     .operand_max = 2,
     .in_engine = true,
 };
@@ -344,7 +345,7 @@ const struct command ls_command = {
     .description = "Lists a folder of a session's box (default /workspace).\n\n" ID_HELP,
     OPTIONS(ls_options),
     .operand = "NAME:PATH",
-    .operands = WORDS_ANY,
+    .operands = WORDS_SESSION_FILE,
     .operand_max = 1,
     .in_engine = true,
 };
@@ -364,7 +365,7 @@ const struct command cat_command = {
                    "are made visible.\n\n" ID_HELP,
     OPTIONS(cat_options),
     .operand = "NAME:PATH",
-    .operands = WORDS_ANY,
+    .operands = WORDS_SESSION_FILE,
     .operand_max = 64,
     .in_engine = true,
 };
@@ -385,7 +386,7 @@ const struct command rm_command = {
                    "-s NAME\n\n" ID_HELP,
     OPTIONS(rm_options),
     .operand = "NAME:PATH",
-    .operands = WORDS_ANY,
+    .operands = WORDS_SESSION_FILE,
     .operand_max = 64,
     .in_engine = true,
 };
@@ -406,7 +407,7 @@ const struct command outputs_command = {
                    "in the box, where 'bailey cp' gets them. Works also for ended sessions.",
     OPTIONS(outputs_options),
     .operand = "NAME",
-    .operands = WORDS_ANY,
+    .operands = WORDS_SESSION,
     .operand_max = 1,
     .in_engine = true,
 };
@@ -495,6 +496,7 @@ const struct command template_command = {
     OPTIONS(template_options),
     .operand = "ACTION",
     .operands = WORDS_TEMPLATE_ACTION,
+    .operands_after = WORDS_TEMPLATE,
     .operand_max = 64,
     .in_engine = true,
 };
@@ -597,6 +599,18 @@ const struct command openapi_command = {
     .in_engine = true,
 };
 
+const struct command complete_command = {
+    .name = "complete",
+    .group = GROUP_SELF,
+    .summary = "print names for the completion of shells",
+    .usage = "sessions|templates",
+    .description = "Prints the names of sessions or templates, one per line, for the scripts of "
+                   "'bailey completion'. No daemon is started; without one nothing is printed.",
+    .operand = "KIND",
+    .operand_max = 1,
+    .in_engine = true,
+};
+
 int client_request_load(const struct invocation *invocation, struct client_request *request,
                         struct error *err)
 {
@@ -632,9 +646,11 @@ static const struct option_row mcp_options[] = {
     {.name = "session",
      .letter = 's',
      .argument = "NAME",
+     .words = WORDS_SESSION,
      .help = "use the session of this name (created if it does not exist) and keep it at the end"},
     {.name = "template",
      .argument = "NAME",
+     .words = WORDS_TEMPLATE,
      .help = "template of the session",
      .is_config = true,
      .key = KEY_TEMPLATE,
@@ -678,6 +694,7 @@ static const struct option_row audit_options[] = {
     {.name = "session",
      .letter = 's',
      .argument = "NAME",
+     .words = WORDS_SESSION,
      .help = "tail, query: only lines about this session"},
     {.name = "tenant", .argument = "NAME", .help = "tail, query: only lines of this tenant"},
     {.name = "action",
@@ -724,6 +741,7 @@ const struct command audit_command = {
 static const struct option_row image_options[] = {
     {.name = "template",
      .argument = "NAME",
+     .words = WORDS_TEMPLATE,
      .help = "build: include the packages of this template, which must be built",
      .take = take_template_name},
     {.name = "tag",

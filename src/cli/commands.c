@@ -48,7 +48,7 @@ const struct command *command_find(const char *name)
     for (size_t i = 0; i < command_count; i++)
         if (str_equal(command_table[i]->name, name))
             return command_table[i];
-    return NULL;
+    return str_equal(name, complete_command.name) ? &complete_command : NULL;
 }
 
 int command_unknown(const char *name, struct error *err)
@@ -69,7 +69,7 @@ int command_unknown(const char *name, struct error *err)
 /* The index-th word of a kind; NULL after the last. */
 static const char *word_at(enum words words, size_t index)
 {
-    static const char *const shells[] = {"bash", "zsh"};
+    static const char *const shells[] = {"bash", "zsh", "fish"};
     static const char *const session_actions[] = {"new", "ls", "show", "rm", "extend"};
     static const char *const daemon_actions[] = {"status", "stop", "log"};
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/message.h"
+#include "cli/option_setters.h"
 #include "cli/options.h"
 
 #define HELP_WIDTH 80
@@ -173,6 +174,11 @@ int help_print(const struct invocation *invocation,
     return print_text(&text);
 }
 
+struct help_request {
+    bool names_only;
+};
+OPTION_SETS_SWITCH(take_names_only, struct help_request, names_only)
+
 /* For scripts: a name per line. */
 static int print_names(void)
 {
@@ -190,13 +196,20 @@ static int print_names(void)
 
 static int run_help(const struct invocation *invocation)
 {
-    if (invocation->parsed.use_count > 0)
+    struct help_request request = {0};
+    struct error err = {0};
+
+    if (options_take(&invocation->parsed, &request, &err) < 0)
+        return message_bad_input(&err);
+    if (request.names_only)
         return print_names();
     return help_print(invocation, help_command_text, help_overview);
 }
 
 static const struct option_row help_options[] = {
-    {.name = "names", .help = "print only the names of the commands, one per line"},
+    {.name = "names",
+     .help = "print only the names of the commands, one per line",
+     .take = take_names_only},
 };
 
 const struct command help_command = {

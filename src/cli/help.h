@@ -16,6 +16,7 @@ int help_command_text(const struct command *command, struct buf *to);
 
 int complete_bash(struct buf *to);
 int complete_zsh(struct buf *to);
+int complete_fish(struct buf *to);
 
 int man_overview(struct buf *to);
 int man_command_page(const struct command *command, struct buf *to);

@@ -83,14 +83,15 @@ def test_each_option_has_a_sentence(command):
             assert following.strip(), found[1]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_has_every_option_of_every_command(shell):
     script = support.bailey("completion", shell)
     assert script.status == 0, script
     for command in COMMANDS:
         assert command in script.stdout
         for option in OPTION.findall(help_of(command)):
-            assert option in script.stdout, f"{command} {option}"
+            word = option if shell != "fish" else f" -l {option[2:]} "
+            assert word in script.stdout, f"{command} {option}"
 
 
 def test_bash_accepts_its_completion_and_completes():
