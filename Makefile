@@ -22,9 +22,6 @@ export CC FUZZ_SECONDS SOAK_RUNS
 # The second program, once its main file is there.
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
-COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
-	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
-
 .PHONY: all build run test test-docker test-sanitize test-distros test-container \
 	test-browser check-style check-clients format coverage bench \
 	fuzz soak load install install-files deb clean help
@@ -105,17 +102,19 @@ install: build ## the program, man pages and completions, below DESTDIR/PREFIX
 install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/libexec
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/libexec
 	install -s -m 755 $(BUILD)/bailey $(DESTDIR)$(PREFIX)/bin/bailey
 	for program in $(ENGINE); do \
 		install -s -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
 	done
 	$(BUILD)/bailey man > $(DESTDIR)$(PREFIX)/share/man/man1/bailey.1
-	for command in $(COMMANDS); do \
+	commands=$$($(BUILD)/bailey help --names) && for command in $$commands; do \
 		$(BUILD)/bailey man $$command > $(DESTDIR)$(PREFIX)/share/man/man1/bailey-$$command.1 || exit 1; \
 	done
 	$(BUILD)/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
 	$(BUILD)/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
+	$(BUILD)/bailey completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bailey.fish
 
 deb: build ## a Debian package, build/bailey_VERSION_ARCH.deb
 	@tools/deb $(BUILD)

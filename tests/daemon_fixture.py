@@ -70,13 +70,13 @@ class DaemonFixture:
         assert done.status == 0, done
 
 
-def on_terminal(own_daemon, *args, steps=(), size=(24, 80), timeout=support.PATIENCE):
+def on_terminal(own_daemon, *args, steps=(), size=(24, 80), timeout=support.PATIENCE, argv=None, env=None):
     """
-    Runs bailey with a terminal. Each step is (bytes to wait for, bytes to type or a function that
+    Runs bailey, or the program of argv, with a terminal. Each step is (bytes to wait for, bytes to type or a function that
     gets the terminal). Returns (status, all bytes that came).
     """
-    argv = support.command(*args, user=own_daemon.user)
-    env = support.environment(own_daemon.room, {**own_daemon.env, "TERM": "xterm"})
+    argv = argv or support.command(*args, user=own_daemon.user)
+    env = support.environment(own_daemon.room, {**own_daemon.env, "TERM": "xterm", **(env or {})})
     pid, terminal = pty.fork()
     if pid == 0:
         try:

@@ -12,9 +12,10 @@
 #define GIB (1024ULL * MIB)
 
 /* what a caller may hand in */
-#define LIMIT_CODE_BYTES (5 * MIB)   /* source of one run */
-#define LIMIT_CONFIG_BYTES (1 * MIB) /* bailey.yaml */
-#define LIMIT_ARGV_BYTES (128 * KIB) /* argv + environment of one command; fits two frames */
+#define LIMIT_CODE_BYTES (5 * MIB)      /* source of one run */
+#define LIMIT_NOTEBOOK_BYTES (64 * MIB) /* a notebook with its outputs */
+#define LIMIT_CONFIG_BYTES (1 * MIB)    /* bailey.yaml */
+#define LIMIT_ARGV_BYTES (128 * KIB)    /* argv + environment of one command; fits two frames */
 #define LIMIT_ARGV_COUNT 4096
 #define LIMIT_ENV_COUNT 1024
 #define LIMIT_PATH_BYTES 4095

@@ -103,9 +103,9 @@ static int take_grace(void *target, const char *value, struct error *err)
     {                                                                                      \
         "config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file \
     }
-#define ROW_SESSION(help_)                                           \
-    {                                                                \
-        "session", 's', "ID", WORDS_ANY, help_, .take = take_session \
+#define ROW_SESSION(help_)                                                 \
+    {                                                                      \
+        "session", 's', "NAME", WORDS_SESSION, help_, .take = take_session \
     }
 #define ROW_RAW                                                                         \
     {                                                                                   \
@@ -129,12 +129,18 @@ static int take_grace(void *target, const char *value, struct error *err)
         ROW_KEY("isolation", 0, "LEVEL", WORDS_ISOLATION,                                    \
                 when_ "lowest isolation level that is accepted", KEY_ISOLATION)
 #define OPTIONS(rows) .options = (rows), .option_count = ARRAY_SIZE(rows)
-#define ID_HELP "Commands take a session's id, the beginning of it if that is unique, or its name."
+#define ROW_OF_SESSION ROW_SESSION("the session; the operand is then a PATH in it")
+#define ID_HELP                                                                              \
+    "NAME is a session's name, its id, or the beginning of the id if that is unique. Every " \
+    "command that works in a session takes it as -s NAME; files are also written NAME:PATH."
+
+#define ALIAS_HELP "'list', 'create' and 'delete' can be written for 'ls', 'new' and 'rm'."
 
 static const struct option_row session_options[] = {
-    {"name", 'n', "NAME", WORDS_ANY, "new: its name", .take = take_name},
-    {"template", 0, "NAME", WORDS_ANY, "new: its template", .is_config = true, .key = KEY_TEMPLATE,
-     .take = take_template_name},
+    ROW_SESSION("show, extend, rm: the session; new: its name"),
+    {"name", 'n', "NAME", WORDS_ANY, "new: its name, as -s", .take = take_name},
+    {"template", 0, "NAME", WORDS_TEMPLATE, "new: its template", .is_config = true,
+     .key = KEY_TEMPLATE, .take = take_template_name},
     {"data", 0, "NAME=FILE", WORDS_FILE,
      "new: make this file available as /tmp/data/NAME.csv; NAME.parquet and other kinds keep their "
      "ending; may be repeated",
@@ -155,18 +161,21 @@ static const struct option_row session_options[] = {
 
 const struct command session_command = {
     .name = "session",
+    .group = GROUP_SESSIONS,
     .summary = "create, list, show, extend and remove sessions",
-    .usage = "new [options] | ls | show ID | extend ID TIME | rm ID...",
+    .usage = "new [options] | ls | show|rm -s NAME | extend -s NAME TIME",
     .description =
         "A session is a sandbox that keeps files, datasets, processes and variables between "
         "commands, until it is removed, has been idle for SANDBOX_SESSION_IDLE or reaches "
         "SANDBOX_SESSION_MAX_AGE. 'new' prints its id, 'rm' ends it and removes everything but "
-        "saved outputs, 'extend' postpones its end.\n\n" ID_HELP "\n\n"
-        "Example: ID=$(bailey session new -q --data sales=sales.csv); bailey exec -s $ID -- head "
-        "/tmp/data/sales.csv; bailey session rm $ID",
+        "saved outputs, 'extend' postpones its end.\n\n" ID_HELP " Here it can also be written "
+        "without -s: 'rm NAME...' takes several. " ALIAS_HELP "\n\n"
+        "Example: bailey session new -s work --data sales=sales.csv; bailey exec -s work -- head "
+        "/tmp/data/sales.csv; bailey session rm -s work",
     OPTIONS(session_options),
     .operand = "ACTION",
     .operands = WORDS_SESSION_ACTION,
+    .operands_after = WORDS_SESSION,
     .operand_max = 64,
     .in_engine = true,
 };
@@ -187,7 +196,7 @@ static const struct option_row code_options[] = {
      .take = take_has_stdin},
     {"out", 'o', "DIR", WORDS_FOLDER, "save pictures in this folder", .take = take_out},
     ROWS_SESSION("the session must have it: "),
-    ROW_KEY("template", 0, "NAME", WORDS_ANY, "the session must have it: its template",
+    ROW_KEY("template", 0, "NAME", WORDS_TEMPLATE, "the session must have it: its template",
             KEY_TEMPLATE),
     ROW_RAW,
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
@@ -197,15 +206,17 @@ static const struct option_row code_options[] = {
 
 const struct command code_command = {
     .name = "code",
+    .group = GROUP_SESSIONS,
     .summary = "run code in a session, where variables are kept",
-    .usage = "-s ID [options] FILE | - | -c CODE",
+    .usage = "-s NAME [options] FILE | - | -c CODE",
     .description =
         "Runs a piece of code (a cell) in an interpreter of a session that keeps variables, "
         "imports and functions for the next cell. Output is shown as it is written, then the value "
         "of the last expression; an exception is printed on standard error with exit status "
-        "1.\n\nCtrl-C interrupts the cell and keeps the variables; a second Ctrl-C ends the "
+        "1. The code cells of a Jupyter notebook (FILE.ipynb) run one after another, until one "
+        "fails.\n\nCtrl-C interrupts the cell and keeps the variables; a second Ctrl-C ends the "
         "interpreter. 'bailey context' manages contexts: interpreters with their own "
-        "variables.\n\nExample: bailey code -s $ID -c 'x = 41'; bailey code -s $ID -c 'x + 1'",
+        "variables.\n\nExample: bailey code -s work -c 'x = 41'; bailey code -s work -c 'x + 1'",
     OPTIONS(code_options),
     .operand = "FILE",
     .operands = WORDS_FILE,
@@ -225,12 +236,13 @@ static const struct option_row context_options[] = {
 
 const struct command context_command = {
     .name = "context",
+    .group = GROUP_SESSIONS,
     .summary = "list, create, restart, interrupt and remove contexts of a session",
-    .usage = "ls|new|restart|interrupt|rm -s ID [CONTEXT...]",
+    .usage = "ls|new|restart|interrupt|rm -s NAME [CONTEXT...]",
     .description = "A context is an interpreter of a session that keeps its variables between "
                    "cells. Each language has a default context, created by its first cell; 'new' "
                    "creates more. 'restart' ends the interpreter and loses its variables, "
-                   "'interrupt' ends only the running cell, 'rm' removes the context.",
+                   "'interrupt' ends only the running cell, 'rm' removes the context. " ALIAS_HELP,
     OPTIONS(context_options),
     .operand = "ACTION",
     .operands = WORDS_CONTEXT_ACTION,
@@ -247,8 +259,9 @@ static const struct option_row install_options[] = {
 
 const struct command install_command = {
     .name = "install",
+    .group = GROUP_SESSIONS,
     .summary = "install Python packages into a session",
-    .usage = "-s ID [options] [PACKAGE...]",
+    .usage = "-s NAME [options] [PACKAGE...]",
     .description =
         "Installs packages and their dependencies into a session until it ends. Running "
         "interpreters find them too, and variables are kept. Names are written as for pip: "
@@ -256,8 +269,8 @@ const struct command install_command = {
         "packages.\n\nA separate box that reaches only the package index downloads them; the "
         "session's box never has network access. Only wheels are installed. This works also if "
         "SANDBOX_AUTO_INSTALL is false; SANDBOX_INSTALL_ALLOW and SANDBOX_INSTALL_DENY restrict "
-        "what may be installed. Ctrl-C cancels it.\n\nExample: bailey install -s $ID requests; "
-        "bailey code -s $ID -c 'import requests'",
+        "what may be installed. Ctrl-C cancels it.\n\nExample: bailey install -s work requests; "
+        "bailey code -s work -c 'import requests'",
     OPTIONS(install_options),
     .operand = "PACKAGE",
     .operands = WORDS_ANY,
@@ -277,8 +290,9 @@ static const struct option_row shell_options[] = {
 
 const struct command shell_command = {
     .name = "shell",
+    .group = GROUP_SESSIONS,
     .summary = "open a terminal in a session",
-    .usage = "-s ID [options] [-- PROGRAM [ARGS...]]",
+    .usage = "-s NAME [options] [-- PROGRAM [ARGS...]]",
     .description =
         "Opens a terminal in a session's box, with Bash or the given program. All keys, including "
         "Ctrl-C, are sent to it, and changes of the window size too.\n\nCtrl-] d detaches and "
@@ -293,27 +307,31 @@ const struct command shell_command = {
 };
 
 static const struct option_row cp_options[] = {
+    ROW_SESSION("the session; its file is then written :PATH"),
     {"quiet", 'q', NULL, WORDS_ANY, "no progress, errors only", .take = take_is_quiet},
     ROW_CONFIG,
 };
 
 const struct command cp_command = {
     .name = "cp",
+    .group = GROUP_SESSIONS,
     .summary = "copy files and folders into a session and back",
-    .usage = "HOST ID:PATH | ID:PATH HOST",
+    .usage = "HOST NAME:PATH | NAME:PATH HOST",
     .description = "Copies a file, or a folder with its contents. If the target is a folder or "
                    "ends in '/', the copy keeps its name. Files are replaced atomically and keep "
                    "their mode; links and special files are skipped and listed.\n\nA PATH that "
                    "does not begin with '/' is below /workspace; a host file with a colon in its "
-                   "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP,
+                   "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP
+                   "\n\nExample: bailey cp sales.csv work:; bailey cp -s work :/tmp/plot.png .",
     OPTIONS(cp_options),
     .operand = "FROM",
-    .operands = WORDS_FILE,
+    .operands = WORDS_EITHER_FILE,
     .operand_max = 2,
     .in_engine = true,
 };
 
 static const struct option_row ls_options[] = {
+    ROW_OF_SESSION,
     {"recursive", 'r', NULL, WORDS_ANY, "include everything below", .take = take_is_recursive},
     ROW_JSON,
     ROW_CONFIG,
@@ -321,35 +339,39 @@ static const struct option_row ls_options[] = {
 
 const struct command ls_command = {
     .name = "ls",
+    .group = GROUP_SESSIONS,
     .summary = "list files of a session",
-    .usage = "[options] ID[:PATH]",
-    .description = "Lists a folder of a session's box (default /workspace).",
+    .usage = "[options] NAME[:PATH] | -s NAME [PATH]",
+    .description = "Lists a folder of a session's box (default /workspace).\n\n" ID_HELP,
     OPTIONS(ls_options),
-    .operand = "ID:PATH",
-    .operands = WORDS_ANY,
+    .operand = "NAME:PATH",
+    .operands = WORDS_SESSION_FILE,
     .operand_max = 1,
     .in_engine = true,
 };
 
 static const struct option_row cat_options[] = {
+    ROW_OF_SESSION,
     ROW_RAW,
     ROW_CONFIG,
 };
 
 const struct command cat_command = {
     .name = "cat",
+    .group = GROUP_SESSIONS,
     .summary = "print files of a session",
-    .usage = "[options] ID:PATH...",
+    .usage = "[options] NAME:PATH... | -s NAME PATH...",
     .description = "Prints files of a session's box unchanged; on a terminal control characters "
-                   "are made visible.",
+                   "are made visible.\n\n" ID_HELP,
     OPTIONS(cat_options),
-    .operand = "ID:PATH",
-    .operands = WORDS_ANY,
+    .operand = "NAME:PATH",
+    .operands = WORDS_SESSION_FILE,
     .operand_max = 64,
     .in_engine = true,
 };
 
 static const struct option_row rm_options[] = {
+    ROW_OF_SESSION,
     {"recursive", 'r', NULL, WORDS_ANY, "also folders and their contents",
      .take = take_is_recursive},
     ROW_CONFIG,
@@ -357,37 +379,41 @@ static const struct option_row rm_options[] = {
 
 const struct command rm_command = {
     .name = "rm",
+    .group = GROUP_SESSIONS,
     .summary = "remove files of a session",
-    .usage = "[options] ID:PATH...",
+    .usage = "[options] NAME:PATH... | -s NAME PATH...",
     .description = "Removes files of a session's box. To end the session itself: bailey session rm "
-                   "ID",
+                   "-s NAME\n\n" ID_HELP,
     OPTIONS(rm_options),
-    .operand = "ID:PATH",
-    .operands = WORDS_ANY,
+    .operand = "NAME:PATH",
+    .operands = WORDS_SESSION_FILE,
     .operand_max = 64,
     .in_engine = true,
 };
 
-static const struct option_row json_options[] = {
+static const struct option_row outputs_options[] = {
+    ROW_SESSION("the session"),
     ROW_JSON,
     ROW_CONFIG,
 };
 
 const struct command outputs_command = {
     .name = "outputs",
+    .group = GROUP_SESSIONS,
     .summary = "list the files of a session's /tmp/output",
-    .usage = "[options] ID",
+    .usage = "[options] -s NAME",
     .description = "Lists the files that commands of a session left in /tmp/output, and where they "
                    "were saved on this machine. Text, tables and images are saved; binaries stay "
                    "in the box, where 'bailey cp' gets them. Works also for ended sessions.",
-    OPTIONS(json_options),
-    .operand = "ID",
-    .operands = WORDS_ANY,
+    OPTIONS(outputs_options),
+    .operand = "NAME",
+    .operands = WORDS_SESSION,
     .operand_max = 1,
     .in_engine = true,
 };
 
 static const struct option_row logs_options[] = {
+    ROW_SESSION("the session"),
     {"follow", 'f', NULL, WORDS_ANY, "follow until the command has ended", .take = take_follows},
     ROW_RAW,
     ROW_CONFIG,
@@ -395,12 +421,13 @@ static const struct option_row logs_options[] = {
 
 const struct command logs_command = {
     .name = "logs",
+    .group = GROUP_SESSIONS,
     .summary = "print the output of a command of a session",
-    .usage = "[options] ID EXEC | ID.EXEC",
+    .usage = "[options] -s NAME EXEC | NAME EXEC | ID.EXEC",
     .description = "Prints the kept standard output and standard error of an execution, each on "
                    "its own stream. EXEC is the number that 'bailey ps' and 'bailey exec -d' show.",
     OPTIONS(logs_options),
-    .operand = "ID",
+    .operand = "EXEC",
     .operands = WORDS_ANY,
     .operand_max = 2,
     .in_engine = true,
@@ -415,6 +442,7 @@ static const struct option_row events_options[] = {
 
 const struct command events_command = {
     .name = "events",
+    .group = GROUP_SESSIONS,
     .summary = "show events of sessions",
     .usage = "[options]",
     .description = "Shows the events that the daemon remembers: created and ended sessions, "
@@ -433,6 +461,7 @@ static const struct option_row ps_options[] = {
 
 const struct command ps_command = {
     .name = "ps",
+    .group = GROUP_SESSIONS,
     .summary = "list the running commands of all sessions",
     .usage = "[options]",
     .description = "Lists the running commands of all sessions, with the numbers that 'bailey "
@@ -450,6 +479,7 @@ static const struct option_row template_options[] = {
 
 const struct command template_command = {
     .name = "template",
+    .group = GROUP_TEMPLATES,
     .summary = "build, list, show, verify and remove templates",
     .usage = "build [NAME|FOLDER] | ls | show NAME | verify|rm NAME...",
     .description =
@@ -461,10 +491,12 @@ const struct command template_command = {
         "are installed in a separate box that reaches only the package index. A template that is "
         "built and current is not built again.\n\n'verify' reads all its files again and compares "
         "their hash. The template 'python' is this machine's own Python and needs no "
-        "build.\n\nExample: bailey template build data; bailey run --template data plot.py",
+        "build. 'list' and 'delete' can be written for 'ls' and 'rm'.\n\nExample: bailey template "
+        "build data; bailey run --template data plot.py",
     OPTIONS(template_options),
     .operand = "ACTION",
     .operands = WORDS_TEMPLATE_ACTION,
+    .operands_after = WORDS_TEMPLATE,
     .operand_max = 64,
     .in_engine = true,
 };
@@ -490,6 +522,7 @@ static const struct option_row key_options[] = {
 
 const struct command key_command = {
     .name = "key",
+    .group = GROUP_SERVER,
     .summary = "create, list, rotate and remove API keys",
     .usage = "new [options] | ls | rm ID... | rotate ID [--grace TIME]",
     .description =
@@ -499,7 +532,8 @@ const struct command key_command = {
         "its tenant), operator (those of all tenants, templates).\n\n'new' and 'rotate' print the "
         "key on standard output, once; a salted hash "
         "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
-        "the daemon over its unix socket, which needs no key.\n\nExample: bailey key new --tenant "
+        "the daemon over its unix socket, which needs no key. " ALIAS_HELP
+        "\n\nExample: bailey key new --tenant "
         "acme --scopes run,files --expires 720h",
     OPTIONS(key_options),
     .operand = "ACTION",
@@ -517,6 +551,7 @@ static const struct option_row daemon_options[] = {
 
 const struct command daemon_command = {
     .name = "daemon",
+    .group = GROUP_SERVER,
     .summary = "show or stop the daemon, or print its log",
     .usage = "status | stop [--force] | log [-f]",
     .description =
@@ -541,6 +576,7 @@ static const struct option_row reload_options[] = {
 
 const struct command reload_command = {
     .name = "reload",
+    .group = GROUP_SERVER,
     .summary = "apply new settings and certificates to the running server",
     .usage = "[--config FILE]",
     .description =
@@ -555,10 +591,23 @@ const struct command reload_command = {
 
 const struct command openapi_command = {
     .name = "openapi",
+    .group = GROUP_AGENTS,
     .summary = "print the OpenAPI document of the REST API",
     .usage = "[--help]",
     .description = "Prints the OpenAPI 3.1 document of the daemon's REST API, from the rows that "
                    "the server uses. No daemon is needed.",
+    .in_engine = true,
+};
+
+const struct command complete_command = {
+    .name = "complete",
+    .group = GROUP_SELF,
+    .summary = "print names for the completion of shells",
+    .usage = "sessions|templates",
+    .description = "Prints the names of sessions or templates, one per line, for the scripts of "
+                   "'bailey completion'. No daemon is started; without one nothing is printed.",
+    .operand = "KIND",
+    .operand_max = 1,
     .in_engine = true,
 };
 
@@ -597,9 +646,11 @@ static const struct option_row mcp_options[] = {
     {.name = "session",
      .letter = 's',
      .argument = "NAME",
+     .words = WORDS_SESSION,
      .help = "use the session of this name (created if it does not exist) and keep it at the end"},
     {.name = "template",
      .argument = "NAME",
+     .words = WORDS_TEMPLATE,
      .help = "template of the session",
      .is_config = true,
      .key = KEY_TEMPLATE,
@@ -618,6 +669,7 @@ static const struct option_row mcp_options[] = {
 
 const struct command mcp_command = {
     .name = "mcp",
+    .group = GROUP_AGENTS,
     .summary = "serve the tools to an MCP client on standard input and output",
     .usage = "[options]",
     .description =
@@ -641,7 +693,8 @@ const struct command mcp_command = {
 static const struct option_row audit_options[] = {
     {.name = "session",
      .letter = 's',
-     .argument = "ID",
+     .argument = "NAME",
+     .words = WORDS_SESSION,
      .help = "tail, query: only lines about this session"},
     {.name = "tenant", .argument = "NAME", .help = "tail, query: only lines of this tenant"},
     {.name = "action",
@@ -663,6 +716,7 @@ static const struct option_row audit_options[] = {
 
 const struct command audit_command = {
     .name = "audit",
+    .group = GROUP_SERVER,
     .summary = "verify and read the audit log",
     .usage = "verify | tail [-f] | query [options]",
     .description =
@@ -687,6 +741,7 @@ const struct command audit_command = {
 static const struct option_row image_options[] = {
     {.name = "template",
      .argument = "NAME",
+     .words = WORDS_TEMPLATE,
      .help = "build: include the packages of this template, which must be built",
      .take = take_template_name},
     {.name = "tag",
@@ -710,6 +765,7 @@ static const struct option_row image_options[] = {
 
 const struct command image_command = {
     .name = "image",
+    .group = GROUP_TEMPLATES,
     .summary = "build, list and remove container images for boxes",
     .usage = "build [--template NAME] [--tag NAME] | ls | rm NAME...",
     .description =
@@ -722,7 +778,8 @@ const struct command image_command = {
         "machines build deploy/Dockerfile.sandbox.\n\nWith --template NAME (run 'bailey template "
         "build NAME' first) the image has the template's packages and variables too: containers "
         "see no folder of this machine, so packages have to be in the image.\n\n'ls' lists images "
-        "that were built this way, 'rm' removes them; it does not remove other images.\n\nExample: "
+        "that were built this way, 'rm' removes them; it does not remove other images. 'list' and "
+        "'delete' can be written for them.\n\nExample: "
         "bailey template build data; bailey image build --template data; SANDBOX_TYPE=docker "
         "bailey run plot.py",
     .options = image_options,

@@ -37,6 +37,10 @@ enum words {
     WORDS_KEY_ACTION,
     WORDS_AUDIT_ACTION,
     WORDS_IMAGE_ACTION,
+    WORDS_SESSION,      /* names of sessions; the daemon knows them, as the next three */
+    WORDS_TEMPLATE,     /* names of templates */
+    WORDS_SESSION_FILE, /* NAME:PATH */
+    WORDS_EITHER_FILE,  /* NAME:PATH, or a file of the host */
     _WORDS_MAX,
 };
 #define WORDS_LIST_MAX 64
@@ -56,15 +60,29 @@ struct option_row {
     int (*take)(void *target, const char *value, struct error *err);
 };
 
+/* The parts of `bailey help`, in its order. */
+enum command_group {
+    GROUP_RUN,
+    GROUP_SESSIONS,
+    GROUP_TEMPLATES,
+    GROUP_SERVER,
+    GROUP_AGENTS,
+    GROUP_SELF,
+    _GROUP_MAX,
+};
+extern const char *const group_titles[_GROUP_MAX];
+
 struct command {
     const char *name;
+    enum command_group group;
     const char *summary;     /* one line for `bailey help` */
     const char *usage;       /* what follows "bailey NAME " */
     const char *description; /* paragraphs separated by an empty line */
     const struct option_row *options;
     size_t option_count;
-    const char *operand; /* how messages and help call an operand; NULL: there are none */
-    enum words operands; /* what an operand may be */
+    const char *operand;       /* how messages and help call an operand; NULL: there are none */
+    enum words operands;       /* what an operand may be; the first, if that is an action */
+    enum words operands_after; /* what operands after an action may be */
     size_t operand_max;
     bool has_rest;               /* arguments after "--" belong to a program */
     bool rest_starts_at_operand; /* the first operand does what "--" does */
@@ -94,6 +112,9 @@ extern const struct command session_command, code_command, context_command, shel
     cp_command, ls_command, cat_command, rm_command, outputs_command, logs_command, events_command,
     ps_command, daemon_command, reload_command, openapi_command, mcp_command, template_command,
     install_command, key_command, audit_command, image_command;
+
+/* For completion scripts; not in command_table, so that help does not list it. */
+extern const struct command complete_command;
 
 /* Options that every command has: --help. */
 extern const struct option_row common_options[];

@@ -10,45 +10,24 @@
 #include "tool/tool.h"
 
 const struct command *const command_table[] = {
-    /* code in a box that is gone afterwards */
-    &run_command,
-    &exec_command,
-    &tool_command,
-    /* sessions */
-    &session_command,
-    &code_command,
-    &context_command,
-    &install_command,
-    &shell_command,
-    &cp_command,
-    &ls_command,
-    &cat_command,
-    &rm_command,
-    &outputs_command,
-    &logs_command,
-    &events_command,
-    &ps_command,
-    &template_command,
-    &image_command,
-    /* the daemon and its clients */
-    &serve_command,
-    &key_command,
-    &upgrade_command,
-    &daemon_command,
-    &audit_command,
-    &reload_command,
-    &prompt_command,
-    &mcp_command,
-    &openapi_command,
-    /* bailey itself */
-    &doctor_command,
-    &config_command,
-    &version_command,
-    &help_command,
-    &completion_command,
-    &man_command,
+    &run_command,     &exec_command,       &tool_command,    &session_command, &code_command,
+    &context_command, &install_command,    &shell_command,   &cp_command,      &ls_command,
+    &cat_command,     &rm_command,         &outputs_command, &logs_command,    &events_command,
+    &ps_command,      &template_command,   &image_command,   &serve_command,   &key_command,
+    &upgrade_command, &daemon_command,     &audit_command,   &reload_command,  &mcp_command,
+    &prompt_command,  &openapi_command,    &doctor_command,  &config_command,  &version_command,
+    &help_command,    &completion_command, &man_command,
 };
 const size_t command_count = ARRAY_SIZE(command_table);
+
+const char *const group_titles[_GROUP_MAX] = {
+    [GROUP_RUN] = "Run code",
+    [GROUP_SESSIONS] = "Sessions",
+    [GROUP_TEMPLATES] = "Templates and images",
+    [GROUP_SERVER] = "Server",
+    [GROUP_AGENTS] = "Agents and API",
+    [GROUP_SELF] = "Bailey itself",
+};
 
 const struct option_row common_options[] = {
     {.name = "help", .letter = 'h', .help = "show this help"},
@@ -69,7 +48,7 @@ const struct command *command_find(const char *name)
     for (size_t i = 0; i < command_count; i++)
         if (str_equal(command_table[i]->name, name))
             return command_table[i];
-    return NULL;
+    return str_equal(name, complete_command.name) ? &complete_command : NULL;
 }
 
 int command_unknown(const char *name, struct error *err)
@@ -90,7 +69,7 @@ int command_unknown(const char *name, struct error *err)
 /* The index-th word of a kind; NULL after the last. */
 static const char *word_at(enum words words, size_t index)
 {
-    static const char *const shells[] = {"bash", "zsh"};
+    static const char *const shells[] = {"bash", "zsh", "fish"};
     static const char *const session_actions[] = {"new", "ls", "show", "rm", "extend"};
     static const char *const daemon_actions[] = {"status", "stop", "log"};
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};

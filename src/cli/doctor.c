@@ -273,6 +273,7 @@ static int run_doctor(const struct invocation *invocation)
 
 const struct command doctor_command = {
     .name = "doctor",
+    .group = GROUP_SELF,
     .summary = "show which isolation layers work on this machine, and how to get more",
     .usage = "[--json] [--config FILE]",
     .description =

@@ -2,15 +2,19 @@
 #include "cli/help.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/colour.h"
 #include "cli/message.h"
+#include "cli/option_setters.h"
 #include "cli/options.h"
 
 #define HELP_WIDTH 80
 #define HELP_COLUMN 28
+#define HELP_SHORT_COLUMN 24
 
 const struct option_row *help_row_at(const struct command *command, size_t index)
 {
@@ -109,18 +113,86 @@ int help_command_text(const struct command *command, struct buf *to)
     return failed < 0 ? failed : 0;
 }
 
+#define HELP_BEGINNING \
+    "Bailey runs code that an AI agent wrote, in a sandbox.\n\nUsage: bailey COMMAND [options]\n"
+
 int help_overview(struct buf *to)
 {
-    int failed = 0;
+    int failed = buf_append_text(to, HELP_BEGINNING);
 
-    failed |= buf_append_text(to, "Bailey runs code that an AI agent wrote, in a "
-                                  "sandbox.\n\nUsage: bailey COMMAND [options]\n\nCommands:\n");
-    for (size_t i = 0; i < command_count; i++)
-        failed |= buf_printf(to, "  %-12s%s\n", command_table[i]->name, command_table[i]->summary);
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = command_table[i];
+
+        if (i == 0 || command->group != command_table[i - 1]->group)
+            failed |= buf_printf(to, "\n%s:\n", group_titles[command->group]);
+        failed |= buf_printf(to, "  %-12s%s\n", command->name, command->summary);
+    }
     failed |= status_lines(to);
     failed |= buf_append_text(to, "\n'bailey help COMMAND' shows a command's options.\n"
                                   "Try: bailey run -c \"print('Hello')\"\n");
     return failed < 0 ? failed : 0;
+}
+
+int help_short(struct buf *to)
+{
+    int failed = buf_append_text(to, HELP_BEGINNING "\n");
+
+    for (size_t group = 0; group < _GROUP_MAX; group++) {
+        CLEANUP(buf_free) struct buf names = BUF_INIT(4 * KIB);
+
+        for (size_t i = 0; i < command_count; i++)
+            if (command_table[i]->group == group)
+                failed |= buf_printf(&names, "%s ", command_table[i]->name);
+        failed |= buf_printf(to, "  %-*s", HELP_SHORT_COLUMN - 2, group_titles[group]);
+        failed |= wrap(to, buf_text(&names), HELP_SHORT_COLUMN, HELP_SHORT_COLUMN);
+    }
+    failed |= buf_append_text(
+        to, "\nTo begin:\n"
+            "  bailey run -c \"print('Hello')\"     run code in a fresh box\n"
+            "  bailey session new -s work         make a box that keeps files and variables\n"
+            "  bailey code -s work -c 'x = 41'    run code in it\n"
+            "  bailey doctor                      see what isolates code on this machine\n"
+            "\n'bailey help' describes every command, 'bailey help COMMAND' its options.\n");
+    return failed < 0 ? failed : 0;
+}
+
+/* "Options:" and the like, and what "Usage: ..." begins with. Returns the heading's length, or 0.
+ */
+static size_t heading_length(const char *line, size_t length)
+{
+    static const char *const others[] = {"Options", "Exit status", "To begin"};
+    bool is_heading = false;
+
+    if (str_starts(line, "Usage:"))
+        return strlen("Usage:");
+    if (length == 0 || line[length - 1] != ':')
+        return 0;
+    for (size_t i = 0; i < _GROUP_MAX; i++)
+        is_heading |= strlen(group_titles[i]) == length - 1 && str_starts(line, group_titles[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        is_heading |= strlen(others[i]) == length - 1 && str_starts(line, others[i]);
+    return is_heading ? length : 0;
+}
+
+int help_show(const struct buf *text)
+{
+    CLEANUP(buf_free) struct buf coloured = BUF_INIT(512 * KIB);
+    const char *begin = colour_begin(STDOUT_FILENO, COLOUR_HEADING);
+    int failed = 0;
+
+    if (!begin[0])
+        return print_text(text);
+    for (const char *line = buf_text(text); *line;) {
+        size_t length = strcspn(line, "\n"), heading = heading_length(line, length);
+
+        if (heading > 0)
+            failed |= buf_printf(&coloured, "%s%.*s%s", begin, (int)heading, line,
+                                 colour_end(STDOUT_FILENO));
+        length += line[length] == '\n';
+        failed |= buf_append(&coloured, line + heading, length - heading);
+        line += length;
+    }
+    return print_text(failed < 0 ? text : &coloured);
 }
 
 int help_print(const struct invocation *invocation,
@@ -140,19 +212,55 @@ int help_print(const struct invocation *invocation,
         message_print("out of memory printing the page");
         return STATUS_BAD_INPUT;
     }
+    return help_show(&text);
+}
+
+struct help_request {
+    bool names_only;
+};
+OPTION_SETS_SWITCH(take_names_only, struct help_request, names_only)
+
+/* For scripts: a name per line. */
+static int print_names(void)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(16 * KIB);
+    int failed = 0;
+
+    for (size_t i = 0; i < command_count; i++)
+        failed |= buf_printf(&text, "%s\n", command_table[i]->name);
+    if (failed < 0) {
+        message_print("out of memory printing the names");
+        return STATUS_BAD_INPUT;
+    }
     return print_text(&text);
 }
 
 static int run_help(const struct invocation *invocation)
 {
+    struct help_request request = {0};
+    struct error err = {0};
+
+    if (options_take(&invocation->parsed, &request, &err) < 0)
+        return message_bad_input(&err);
+    if (request.names_only)
+        return print_names();
     return help_print(invocation, help_command_text, help_overview);
 }
 
+static const struct option_row help_options[] = {
+    {.name = "names",
+     .help = "print only the names of the commands, one per line",
+     .take = take_names_only},
+};
+
 const struct command help_command = {
     .name = "help",
+    .group = GROUP_SELF,
     .summary = "show what a command does and its options",
-    .usage = "[COMMAND]",
+    .usage = "[COMMAND] | --names",
     .description = "Shows the commands, or one command with all its options and their defaults.",
+    .options = help_options,
+    .option_count = ARRAY_SIZE(help_options),
     .operand = "COMMAND",
     .operands = WORDS_COMMAND,
     .operand_max = 1,

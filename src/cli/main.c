@@ -55,16 +55,18 @@ static int show_help(const struct command *command)
         message_print("out of memory printing the help");
         return STATUS_BAD_INPUT;
     }
-    return print_text(&text);
+    return help_show(&text);
 }
 
 static int no_command(void)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(64 * KIB);
 
-    if (help_overview(&text) == 0)
-        stream_write(STDERR_FILENO, buf_text(&text), text.length, -1);
-    return STATUS_BAD_INPUT;
+    if (help_short(&text) < 0) {
+        message_print("out of memory printing the help");
+        return STATUS_BAD_INPUT;
+    }
+    return help_show(&text);
 }
 
 /* The parser stopped somewhere: --json is searched for as a plain word. */

@@ -177,6 +177,7 @@ static int run_man(const struct invocation *invocation)
 
 const struct command man_command = {
     .name = "man",
+    .group = GROUP_SELF,
     .summary = "print a manual page",
     .usage = "[COMMAND]",
     .description =

@@ -44,6 +44,7 @@ static int run_prompt(const struct invocation *invocation)
 
 const struct command prompt_command = {
     .name = "prompt",
+    .group = GROUP_AGENTS,
     .summary = "print the system prompt that teaches a model the tools",
     .usage = "[--config FILE]",
     .description = "Prints a system prompt for a language model: the tools, how to work with them, "

@@ -142,7 +142,7 @@ static const struct option_row options[] = {
      CONFIG_KEY(KEY_ISOLATION)},
     {"root", 0, "DIR", WORDS_FOLDER, "use this folder as the box's root instead of /usr",
      CONFIG_KEY(KEY_ROOT)},
-    {"template", 'T', "NAME", WORDS_ANY, "use this template: data", CONFIG_KEY(KEY_TEMPLATE)},
+    {"template", 'T', "NAME", WORDS_TEMPLATE, "use this template: data", CONFIG_KEY(KEY_TEMPLATE)},
     {"type", 0, "NAME", WORDS_ANY, "how the box is made: a value of SANDBOX_TYPE",
      CONFIG_KEY(KEY_SANDBOX_TYPE)},
     {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the program", .take = take_has_stdin},
@@ -155,7 +155,7 @@ static const struct option_row options[] = {
      .take = take_has_explain},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config_file},
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
-    {"session", 's', "ID", WORDS_ANY, "run it in this session instead of a fresh box",
+    {"session", 's', "NAME", WORDS_SESSION, "run it in this session instead of a fresh box",
      .take = take_session},
     {"detach", 'd', NULL, WORDS_ANY, "with -s: run in the background and print the execution id",
      .take = take_is_detached},
@@ -170,11 +170,15 @@ static bool exec_hands_over(const struct parsed *parsed)
 
 const struct command run_command = {
     .name = "run",
+    .group = GROUP_RUN,
     .summary = "run source code in a fresh box",
     .usage = "[options] FILE | - | -c CODE [-- ARGS...]",
     .description =
         "Runs Python, JavaScript or Bash source in a fresh box, which is removed afterwards. "
-        "Output is shown as it is written; the exit status is the program's.\n\nThe working folder "
+        "Output is shown as it is written; the exit status is the program's. The code cells of a "
+        "Jupyter notebook (FILE.ipynb) run in their order as one Python program. A file with the "
+        "extension of another language or of data (.R, .sql, .html, .csv) is refused unless "
+        "--language is given; a file without an extension is Python.\n\nThe working folder "
         "is /workspace, which contains only the source and the files of --file. There is no "
         "network. --out fetches the files that the code leaves in /tmp/output.\n\nIf a daemon of "
         "this user is running, Python code runs in one of its warm boxes, with the same result; no "
@@ -192,11 +196,12 @@ const struct command run_command = {
 
 const struct command exec_command = {
     .name = "exec",
+    .group = GROUP_RUN,
     .summary = "run any program in a fresh box, or in a session",
     .usage = "[options] -- PROGRAM [ARGS...]",
     .description =
         "Runs a program of the box's root (this machine's /usr, or --root DIR) in a fresh box, "
-        "with the limits and the result of 'bailey run'.\n\nWith -s ID it runs in that session, "
+        "with the limits and the result of 'bailey run'.\n\nWith -s NAME it runs in that session, "
         "which keeps files and processes. There the default timeout is 60 seconds (0: until the "
         "session ends), Ctrl-C interrupts the program and a second Ctrl-C kills it, and -d leaves "
         "it running: 'bailey logs' shows its output. Options about the box cannot be used with a "

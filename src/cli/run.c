@@ -20,6 +20,7 @@
 #include "cli/daemon_run.h"
 #include "cli/engine.h"
 #include "cli/message.h"
+#include "cli/notebook.h"
 #include "cli/output.h"
 #include "cli/paths.h"
 #include "cli/request.h"
@@ -205,8 +206,10 @@ static int load_source(struct job *job, struct source *source, const char *path,
     if (str_equal(path, "-") && invocation->stdin_is_closed)
         return error_set(err, -EBADF, ERROR_BAD_INPUT,
                          "standard input is closed; put the code in a file or give it with -c");
-    return path ? source_read(source, path, err)
-                : source_from_text(source, job->request->code, err);
+    if (!path)
+        return source_from_text(source, job->request->code, err);
+    result = source_read(source, path, err);
+    return result == 0 && notebook_is(path) ? source_join_notebook(source, path, err) : result;
 }
 
 /* Where templates are, if one is wanted, and where a daemon may be. */
@@ -258,10 +261,11 @@ int run_main(const struct invocation *invocation)
 static int check_fresh(const struct request *request, struct error *err)
 {
     if (request->is_detached)
-        return usage_error(err, "-d needs a session to leave it in: -s ID ('bailey session new' "
+        return usage_error(err, "-d needs a session to leave it in: -s NAME ('bailey session new' "
                                 "makes one)");
     if (request->cwd)
-        return usage_error(err, "--cwd is for a session: -s ID; a fresh box starts in /workspace");
+        return usage_error(err,
+                           "--cwd is for a session: -s NAME; a fresh box starts in /workspace");
     return 0;
 }
 

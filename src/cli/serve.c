@@ -686,6 +686,7 @@ static const struct option_row options[] = {
 
 const struct command serve_command = {
     .name = "serve",
+    .group = GROUP_SERVER,
     .summary = "run the server: sessions over HTTP, WebSocket and MCP",
     .usage = "[options]",
     .description =

@@ -86,6 +86,7 @@ static int run_config(const struct invocation *invocation)
 
 const struct command config_command = {
     .name = "config",
+    .group = GROUP_SELF,
     .summary = "show every setting and its source",
     .usage = "[--json] [--config FILE]",
     .description =

@@ -154,8 +154,8 @@ static int take_nothing(void *target, const char *value, struct error *err)
 }
 
 static const struct option_row options[] = {
-    {"session", 's', "ID", WORDS_ANY, "the session it works in (default: your session 'default')",
-     .take = take_nothing},
+    {"session", 's', "NAME", WORDS_SESSION,
+     "the session it works in (default: your session 'default')", .take = take_nothing},
     {"list", 0, NULL, WORDS_ANY, "list the tools", .take = take_nothing},
     {"json", 'j', NULL, WORDS_ANY, "with --list: print JSON", .take = take_nothing},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = take_config},
@@ -175,6 +175,7 @@ static bool hands_over(const struct parsed *parsed)
 
 const struct command tool_command = {
     .name = "tool",
+    .group = GROUP_RUN,
     .summary = "call a tool as an agent does",
     .usage = "[options] NAME [JSON|-] | --list",
     .description =

@@ -92,6 +92,7 @@ static const struct option_row options[] = {
 
 const struct command upgrade_command = {
     .name = "upgrade",
+    .group = GROUP_SERVER,
     .summary = "upgrade the running daemon to a new version, keeping its sessions",
     .usage = "[--program FILE]",
     .description =

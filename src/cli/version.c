@@ -30,6 +30,7 @@ static int run_version(const struct invocation *invocation)
 
 const struct command version_command = {
     .name = "version",
+    .group = GROUP_SELF,
     .summary = "show the version",
     .usage = "[--json]",
     .description = "Shows the version of bailey and of the protocol between broker and warden.",

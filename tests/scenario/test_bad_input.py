@@ -291,4 +291,6 @@ def test_a_missing_module_comes_with_what_to_do():
 def test_a_script_whose_interpreter_is_missing_is_told_apart(room):
     room.write("odd", "#!/nowhere/interpreter\n").chmod(0o755)
     done = support.bailey("exec", "--file", "odd", "--", "./odd", room=room)
-    assert_bad(done, "the interpreter in its first line does not exist", status=127)
+    assert_bad(done, "not the interpreter in its first line", status=127)
+    assert done.stderr.count("interpreter in its first line") == 1, done
+    assert "--file copies others in" in done.stderr

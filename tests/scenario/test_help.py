@@ -1,4 +1,5 @@
 """version, help, completion and man pages: every option, printed from the rows that parse them."""
+import pathlib
 import re
 import shutil
 import subprocess
@@ -6,9 +7,7 @@ import subprocess
 import pytest
 import support
 
-COMMANDS = ("run", "exec", "doctor", "config", "version", "help", "tool", "session", "shell", "cp",
-            "ls", "cat", "rm", "outputs", "logs", "events", "ps", "serve", "upgrade", "daemon",
-            "prompt", "openapi", "reload")
+COMMANDS = tuple(support.bailey("help", "--names").stdout.split())
 PROMISED = {
     "run": ("--json", "--timeout", "--memory", "--cpus", "--pids", "--disk", "--max-output",
             "--env", "--file", "--out", "--isolation", "--stdin", "--language", "--raw"),
@@ -56,6 +55,7 @@ def test_version_is_one_line():
 
 def test_help_lists_the_commands():
     text = support.bailey("help").stdout
+    assert {"run", "exec", "session", "code", "template", "serve", "doctor", "man"} <= set(COMMANDS)
     for command in COMMANDS:
         assert re.search(rf"^\s+{command}\b", text, re.M), command
     assert support.bailey("--help").stdout == text
@@ -83,14 +83,15 @@ def test_each_option_has_a_sentence(command):
             assert following.strip(), found[1]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_has_every_option_of_every_command(shell):
     script = support.bailey("completion", shell)
     assert script.status == 0, script
     for command in COMMANDS:
         assert command in script.stdout
         for option in OPTION.findall(help_of(command)):
-            assert option in script.stdout, f"{command} {option}"
+            word = option if shell != "fish" else f" -l {option[2:]} "
+            assert word in script.stdout, f"{command} {option}"
 
 
 def test_bash_accepts_its_completion_and_completes():
@@ -127,6 +128,27 @@ def test_man_pages_are_well_formed():
     assert re.search(r'^\.S[Hh] "?NAME', page, re.M)
 
 
+def see_also(page):
+    """The pages that a page refers to, as "bailey-run"."""
+    return set(re.findall(r"^\.BR (bailey(?:\\-\w+)?) \(1\)", page.partition("\n.SH SEE ALSO\n")[2], re.M))
+
+
+def test_make_installs_every_man_page_that_another_refers_to(room):
+    top = pathlib.Path(__file__).parents[2]
+    build = room.path / "build"
+    build.mkdir()
+    for name in ("bailey", "bailey-engine"):
+        (build / name).symlink_to(pathlib.Path(support.BAILEY).parent / name)
+    done = subprocess.run(["make", "-s", "-C", str(top), "install-files", f"BUILD={build}",
+                           f"DESTDIR={room.path}/root", "PREFIX=/usr"], text=True, capture_output=True)
+    assert done.returncode == 0, done
+    pages = {path.name.removesuffix(".1"): path.read_text()
+             for path in (room.path / "root/usr/share/man/man1").iterdir()}
+    assert set(pages) == {"bailey"} | {f"bailey-{command}" for command in COMMANDS}
+    referred = {name.replace("\\-", "-") for page in pages.values() for name in see_also(page)}
+    assert referred == set(pages)
+
+
 def test_groff_has_no_complaint_about_the_man_pages():
     if not shutil.which("groff"):
         pytest.skip("groff is not installed: tools/setup test installs it")
@@ -144,7 +166,7 @@ def test_man_pages_name_the_exit_statuses_and_the_variables():
 
 @pytest.mark.parametrize("args", [
     ["nonsense"], ["help", "nonsense"], ["completion", "fish-and-chips"], ["man", "nonsense"],
-    ["version", "stray"], [],
+    ["version", "stray"],
 ], ids=" ".join)
 def test_what_is_unknown_is_bad_input_that_helps(args):
     done = support.bailey(*args)
@@ -152,6 +174,21 @@ def test_what_is_unknown_is_bad_input_that_helps(args):
     assert "bailey" in done.stderr
     for word in args[-1:]:
         assert word in done.stderr
+
+
+def test_bailey_alone_is_a_short_help_by_groups():
+    done = support.bailey()
+    assert (done.status, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) <= 24, "fits on a terminal"
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    listed, _, after = done.stdout.partition("\nTo begin:\n")
+    words = listed.split()
+    for command in COMMANDS:
+        assert command in words, command
+    for title in ("Run code", "Sessions", "Server", "Agents and API"):
+        assert re.search(rf"^  {title} ", listed, re.M), title
+        assert f"\n{title}:\n" in support.bailey("help").stdout
+    assert "bailey run -c" in after and "bailey help COMMAND" in after
 
 
 def test_a_mistyped_command_is_told_the_nearest():

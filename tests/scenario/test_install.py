@@ -111,6 +111,20 @@ def test_a_run_that_is_not_for_the_daemon_says_why(manual):
     assert done.status == 125 and "it is not asked" in done.stderr, done
 
 
+def test_each_line_of_an_error_is_printed_once(manual, tmp_path):
+    (tmp_path / "template.yaml").write_text("name: nothing\npackages:\n  - no-such-thing\n")
+    with session(manual) as here:
+        for words, last in ((("install", "-s", here, "no-such-thing"), "nothing was installed"),
+                            (("template", "build", str(tmp_path)), "the template was not built")):
+            done = manual.bailey(*words)
+            lines = [line.removeprefix("bailey: ") for line in done.stderr.splitlines()]
+            assert done.status == 125 and last in lines[-1], done
+            assert any("no-such-thing" in line for line in lines), done
+            assert sorted(lines) == sorted(set(lines)), done
+            error = manual.bailey(*words, "--json").json()["error"]
+            assert "no-such-thing" in error["message"], "JSON has the whole error"
+
+
 def test_progress_as_events(manual):
     with session(manual) as here:
         with manual.events(f"/v1/sessions/{here}/packages", {"packages": ["moat"]},

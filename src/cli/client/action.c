@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -14,6 +15,7 @@ static void job_free(struct action_job *job)
 {
     client_close(&job->client);
     client_request_free(&job->request);
+    free(job->operands);
 }
 
 static int show_usage(const struct command *command, const char *usage, struct error *err)
@@ -22,23 +24,46 @@ static int show_usage(const struct command *command, const char *usage, struct e
                      usage ? usage : command->usage);
 }
 
-static const struct action *find(const struct command *command, const char *name,
-                                 const struct action *rows, size_t count, struct error *err)
+/* What the actions are called elsewhere. */
+static const char *plain_name(const char *name)
+{
+    static const struct {
+        const char *alias, *name;
+    } aliases[] = {{"list", "ls"}, {"create", "new"}, {"delete", "rm"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+        if (str_equal(name, aliases[i].alias))
+            return aliases[i].name;
+    return name;
+}
+
+int action_unknown(const struct command *command, const char *name, struct error *err)
 {
     const char *names[WORDS_LIST_MAX];
     const char *nearest;
 
-    for (size_t i = 0; i < count; i++)
-        if (str_equal(rows[i].name, name))
-            return &rows[i];
     words_list(command->operands, names);
     nearest = name ? str_nearest(name, names) : NULL;
     if (nearest)
-        error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                  "unknown action '%.60s'; did you mean 'bailey %s %s'?", name, command->name,
-                  nearest);
-    else
-        show_usage(command, NULL, err);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "unknown action '%.60s'; did you mean 'bailey %s %s'?", name,
+                         command->name, nearest);
+    if (name && name[0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "unknown action '%.60s'; usage: bailey %s %s", name, command->name,
+                         command->usage);
+    return show_usage(command, NULL, err);
+}
+
+static const struct action *find(const struct command *command, const char *name,
+                                 const struct action *rows, size_t count, struct error *err)
+{
+    const char *plain = plain_name(name);
+
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(rows[i].name, plain))
+            return &rows[i];
+    action_unknown(command, name, err);
     return NULL;
 }
 
@@ -71,6 +96,22 @@ static int check(const struct action *action, const struct action_job *job, stru
     return 0;
 }
 
+/* The words after the action, behind the session of -s if the action is about one. */
+static int take_operands(const struct action *action, struct action_job *job, struct error *err)
+{
+    const struct parsed *parsed = &job->invocation->parsed;
+
+    job->operands = calloc(parsed->operand_count + 1, sizeof(*job->operands));
+    if (!job->operands)
+        return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory reading the arguments");
+    if (job->request.session && action->operands_max > 0 && action->options &&
+        has_word(action->options, "session"))
+        job->operands[job->operand_count++] = job->request.session;
+    for (size_t i = 1; i < parsed->operand_count; i++)
+        job->operands[job->operand_count++] = parsed->operands[i];
+    return 0;
+}
+
 int action_run(const struct invocation *invocation, const struct action *rows, size_t count)
 {
     CLEANUP(job_free) struct action_job job = {.invocation = invocation};
@@ -85,9 +126,7 @@ int action_run(const struct invocation *invocation, const struct action *rows, s
     if (!action)
         return client_fail(job.request.is_json, &err);
     job.action = action;
-    job.operands = parsed->operands + 1;
-    job.operand_count = parsed->operand_count - 1;
-    if (check(action, &job, &err) < 0)
+    if (take_operands(action, &job, &err) < 0 || check(action, &job, &err) < 0)
         return client_fail(job.request.is_json, &err);
     return action->run(&job);
 }

@@ -3,7 +3,8 @@
  *
  * action_run() takes the options, finds the row, checks how many operands there are and which
  * options were written, and calls the row; an error names the action that was probably meant. The
- * names are those of the command's `operands` (command.h).
+ * names are those of the command's `operands` (command.h). list, create and delete are also ls, new
+ * and rm.
  *
  * Runs in: commands
  */
@@ -19,19 +20,29 @@ struct action_job {
     const struct invocation *invocation;
     const struct action *action;
     struct client_request request;
-    struct client client;        /* action_open() */
-    const char *const *operands; /* after the action */
+    struct client client;  /* action_open() */
+    const char **operands; /* after the action; NULL-terminated */
     size_t operand_count;
 };
 
 struct action {
     const char *name;
     size_t operands_min, operands_max;
-    const char *usage;   /* what follows "bailey COMMAND "; NULL: the command's own */
-    const char *options; /* options that it takes beside --json and --config; NULL: all */
+    const char *usage; /* what follows "bailey COMMAND "; NULL: the command's own */
+    /*
+     * Options that it takes beside --json and --config; NULL: all. An action with operands that
+     * names "session" gets the session of -s NAME as its first operand.
+     */
+    const char *options;
     int (*run)(struct action_job *job); /* returns the exit status */
     bool brings_settings; /* the caller's settings go with its calls, and are honoured or refused */
 };
+
+/*
+ * The error for an action that a command does not have, or for none (name NULL): the nearest, or
+ * all of them. Returns -EINVAL.
+ */
+int action_unknown(const struct command *command, const char *name, struct error *err);
 
 /* Returns the exit status. */
 int action_run(const struct invocation *invocation, const struct action *rows, size_t count);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/client/action.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "cli/client/transfer.h"
@@ -182,6 +183,6 @@ int audit_run(const struct invocation *invocation)
         return verify(invocation);
     if (str_equal(action, "tail") || str_equal(action, "query"))
         return read_lines(invocation, str_equal(action, "tail"));
-    error_set(&err, -EINVAL, ERROR_BAD_INPUT, "what? usage: bailey audit %s", audit_command.usage);
+    action_unknown(&audit_command, action, &err);
     return client_fail(false, &err);
 }

@@ -1,5 +1,5 @@
 /*
- * code.c - `bailey code -s ID`: a cell in a session's interpreter, as if it were typed there.
+ * code.c - `bailey code -s NAME`: a cell in a session's interpreter, as if it were typed there.
  *
  * Output is shown as it is written, then values: the text of each on standard output, pictures into
  * a folder if one is named, an exception on standard error.
@@ -23,6 +23,7 @@
 #include "cli/client/report.h"
 #include "cli/client_request.h"
 #include "cli/message.h"
+#include "cli/notebook.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "cli/source.h"
@@ -37,9 +38,11 @@ static const struct picture {
 };
 
 struct job {
+    const struct invocation *invocation;
     struct client_request request;
     struct client client;
     struct source source;
+    char **cells; /* of a notebook; NULL: the source is one cell */
     struct follow follow;
     struct output output;
     int cancel_fd, out_fd;
@@ -54,6 +57,7 @@ static void job_free(struct job *job)
 {
     follow_free(&job->follow);
     source_free(&job->source);
+    strv_freep(&job->cells);
     client_close(&job->client);
     client_request_free(&job->request);
     fd_closep(&job->cancel_fd);
@@ -174,10 +178,20 @@ static int read_input(json_t *body, struct error *err)
     return 0;
 }
 
+/* The interpreter of a session knows lines of IPython: each cell is sent as it is. */
+static int read_cells(struct job *job, const char *file, struct error *err)
+{
+    if (job->request.has_stdin)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--stdin is for one cell, and '%.200s' is a notebook", file);
+    return notebook_cells(&job->source.code, file, &job->cells, err);
+}
+
 static int read_code(struct job *job, const struct parsed *parsed, struct error *err)
 {
     const char *file = parsed->operand_count ? parsed->operands[0] : NULL;
     const struct client_request *request = &job->request;
+    int r;
 
     if (!request->session || !request->session[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
@@ -189,8 +203,12 @@ static int read_code(struct job *job, const struct parsed *parsed, struct error 
     if (request->has_stdin && str_equal(file, "-"))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "--stdin and '-': standard input cannot be both code and input");
-    return file ? source_read(&job->source, file, err)
-                : source_from_text(&job->source, request->code, err);
+    if (!file)
+        return source_from_text(&job->source, request->code, err);
+    r = source_check_kind(request->language, file, err);
+    if (r == 0)
+        r = source_read(&job->source, file, err);
+    return r == 0 && notebook_is(file) ? read_cells(job, file, err) : r;
 }
 
 static int find_language(struct job *job, const char *file, json_t *body, struct error *err)
@@ -207,12 +225,14 @@ static int find_language(struct job *job, const char *file, json_t *body, struct
     return r;
 }
 
-static int make_body(struct job *job, const struct parsed *parsed, json_t **ret, struct error *err)
+static int make_body(struct job *job, const char *text, size_t length, json_t **ret,
+                     struct error *err)
 {
+    const struct parsed *parsed = &job->invocation->parsed;
     const struct client_request *request = &job->request;
     CLEANUP(json_freep) json_t *body = json_object();
     CLEANUP(json_freep) json_t *env = NULL;
-    json_t *code = json_stringn(buf_text(&job->source.code), job->source.code.length);
+    json_t *code = json_stringn(text, length);
     uint64_t ms;
     int r = report_env(request->env, &env, err);
 
@@ -333,11 +353,52 @@ static int finish(struct job *job, int ended)
     return report_result(job->follow.result, job->request.is_quiet);
 }
 
-int code_run(const struct invocation *invocation)
+/* Returns the exit status of the cell. */
+static int run_cell(struct job *job, const char *text, size_t length)
 {
     static const struct follow_events events = {.output = on_output, .value = on_value};
-    CLEANUP(job_free) struct job job = {.cancel_fd = -1, .out_fd = -1, .ends_line = true};
-    CLEANUP(json_freep) json_t *body = NULL;
+    json_t *body = NULL;
+    struct error err = {0};
+    int status;
+
+    if (make_body(job, text, length, &body, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    job->signal = 0;
+    job->interrupts = job->seen = job->saved = 0;
+    job->ends_line = true;
+    follow_init(&job->follow, &job->client, &events, job);
+    if (follow_code(&job->follow, job->request.session, body, &err) < 0) {
+        follow_free(&job->follow);
+        return client_fail(job->request.is_json, &err);
+    }
+    output_init(&job->output, job->request.is_raw, job->cancel_fd);
+    status = finish(job, watch(job));
+    follow_free(&job->follow);
+    return status;
+}
+
+/* Cell after cell, until one fails. */
+static int run_notebook(struct job *job)
+{
+    size_t count = strv_length(job->cells);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *cell = job->cells[i];
+        int status = cell[strspn(cell, " \t\r\n")] ? run_cell(job, cell, strlen(cell)) : 0;
+
+        if (status == 0)
+            continue;
+        if (!job->request.is_json && !job->request.is_quiet)
+            message_print("stopped at code cell %zu of %zu", i + 1, count);
+        return status;
+    }
+    return 0;
+}
+
+int code_run(const struct invocation *invocation)
+{
+    CLEANUP(job_free)
+    struct job job = {.invocation = invocation, .cancel_fd = -1, .out_fd = -1, .ends_line = true};
     struct error err = {0};
 
     if (client_request_load(invocation, &job.request, &err) < 0 ||
@@ -345,12 +406,8 @@ int code_run(const struct invocation *invocation)
         client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) <
             0 ||
         client_bring_settings(&job.client, invocation, &err) < 0 ||
-        make_body(&job, &invocation->parsed, &body, &err) < 0)
+        signals_open(&job.cancel_fd, &err) < 0)
         return client_fail(job.request.is_json, &err);
-    follow_init(&job.follow, &job.client, &events, &job);
-    if (signals_open(&job.cancel_fd, &err) < 0 ||
-        follow_code(&job.follow, job.request.session, ptr_take(&body), &err) < 0)
-        return client_fail(job.request.is_json, &err);
-    output_init(&job.output, job.request.is_raw, job.cancel_fd);
-    return finish(&job, watch(&job));
+    return job.cells ? run_notebook(&job)
+                     : run_cell(&job, buf_text(&job.source.code), job.source.code.length);
 }

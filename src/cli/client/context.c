@@ -1,4 +1,4 @@
-/* context.c - `bailey context ls|new|restart|interrupt|rm -s ID`: interpreters of a session. */
+/* context.c - `bailey context ls|new|restart|interrupt|rm -s NAME`: interpreters of a session. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -168,8 +168,22 @@ static int check_pair(const struct path_arg *from, const struct path_arg *to, st
                          "both names are of sessions; copy to this machine first");
     if (!from->is_in_box && !to->is_in_box)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "neither name is of a session; write ID:PATH for the one that is");
+                         "neither name is of a session; write NAME:PATH for the one that is, or "
+                         ":PATH beside -s NAME");
     return 0;
+}
+
+/* NAME:PATH or, beside -s NAME, :PATH belong to a session. */
+static int parse_name(const struct client_request *request, const char *word, struct path_arg *ret,
+                      struct error *err)
+{
+    int result = path_arg_parse(word, ret, err);
+
+    if (!request->session || result < 0)
+        return result;
+    /* A word that names a session too is refused there. */
+    return ret->is_in_box || word[0] == ':' ? path_arg_parse_in(request->session, word, ret, err)
+                                            : 0;
 }
 
 static int load(const struct invocation *invocation, struct client_request *request,
@@ -181,9 +195,9 @@ static int load(const struct invocation *invocation, struct client_request *requ
     if (result == 0 && parsed->operand_count != 2)
         result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey cp %s", cp_command.usage);
     if (result == 0)
-        result = path_arg_parse(parsed->operands[0], from, err);
+        result = parse_name(request, parsed->operands[0], from, err);
     if (result == 0)
-        result = path_arg_parse(parsed->operands[1], to, err);
+        result = parse_name(request, parsed->operands[1], to, err);
     return result < 0 ? result : check_pair(from, to, err);
 }
 

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/client/action.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "cli/client/format.h"
@@ -412,6 +413,6 @@ int daemon_run(const struct invocation *invocation)
         return action_stop(&job);
     if (str_equal(action, "log"))
         return action_log(&job);
-    error_set(&err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey daemon %s", daemon_command.usage);
+    action_unknown(&daemon_command, action, &err);
     return client_fail(job.request.is_json, &err);
 }

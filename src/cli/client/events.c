@@ -1,5 +1,5 @@
 /*
- * events.c - `bailey events [-f] [-s ID]`: shows events of sessions, one per line.
+ * events.c - `bailey events [-f] [-s NAME]`: shows events of sessions, one per line.
  *
  * The daemon's stream has no mark between past and new events: without -f the command ends when the
  * stream was quiet for a moment. With -f a broken connection is resumed after the last event.

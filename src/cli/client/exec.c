@@ -1,5 +1,5 @@
 /*
- * exec.c - `bailey exec -s ID -- ARGV`: runs a command in a session, as if it ran here.
+ * exec.c - `bailey exec -s NAME -- ARGV`: runs a command in a session, as if it ran here.
  *
  * Output is shown as it is written, standard input is sent with --stdin, the exit status is the
  * command's. Ctrl-C goes to the command: the first one interrupts it, the second kills it.
@@ -67,7 +67,7 @@ static int check_options(const struct invocation *invocation, const struct reque
                          "client to send input");
     if (!invocation->parsed.rest[0] || !invocation->parsed.rest[0][0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "nothing to run: name a program, as in 'bailey exec -s ID -- ls -l'");
+                         "nothing to run: name a program, as in 'bailey exec -s NAME -- ls -l'");
     return 0;
 }
 

@@ -30,6 +30,23 @@ static void job_free(struct files_job *job)
     client_request_free(&job->request);
 }
 
+/* The file that an operand names: NAME:PATH, or PATH beside -s NAME. */
+static int target_at(const struct files_job *job, const struct invocation *invocation, size_t index,
+                     struct path_arg *ret, struct error *err)
+{
+    bool is_ls = invocation->command == &ls_command;
+    const char *word =
+        index < invocation->parsed.operand_count ? invocation->parsed.operands[index] : "";
+    const char *session = job->request.session;
+
+    if (!session)
+        return path_arg_parse_box(word, is_ls, ret, err);
+    if (!word[0] && !is_ls)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "an empty name; give a file of the session");
+    return path_arg_parse_in(session, word, ret, err);
+}
+
 /* Parses options, then connects: no daemon is started for wrong arguments. */
 static int job_load(struct files_job *job, const struct invocation *invocation, struct error *err)
 {
@@ -39,10 +56,10 @@ static int job_load(struct files_job *job, const struct invocation *invocation, 
     for (size_t i = 0; i < parsed->operand_count && result == 0; i++) {
         struct path_arg target;
 
-        result = path_arg_parse_box(parsed->operands[i], invocation->command == &ls_command,
-                                    &target, err);
+        result = target_at(job, invocation, i, &target, err);
     }
-    if (result == 0 && parsed->operand_count == 0)
+    if (result == 0 && parsed->operand_count == 0 &&
+        !(job->request.session && invocation->command == &ls_command))
         result = error_set(err, -EINVAL, ERROR_BAD_INPUT, "usage: bailey %s %s",
                            invocation->command->name, invocation->command->usage);
     return result < 0 ? result
@@ -128,8 +145,7 @@ int ls_run(const struct invocation *invocation)
     struct path_arg target;
     struct error err = {0};
 
-    if (job_load(&job, invocation, &err) < 0 ||
-        path_arg_parse_box(invocation->parsed.operands[0], true, &target, &err) < 0 ||
+    if (job_load(&job, invocation, &err) < 0 || target_at(&job, invocation, 0, &target, &err) < 0 ||
         list(&job, &target, &reply, &err) < 0)
         return client_fail(job.request.is_json, &err);
     return job.request.is_json ? print_json(json_incref(reply)) : list_table(reply);
@@ -155,7 +171,7 @@ int cat_run(const struct invocation *invocation)
         struct path_arg target;
 
         err = (struct error){0};
-        if ((path_arg_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+        if ((target_at(&job, invocation, i, &target, &err) < 0 ||
              remote_path(&path, target.session, "", target.path, &err) < 0 ||
              transfer_receive(&job.client, buf_text(&path), -1, NULL, write_output, &output, &err) <
                  0) &&
@@ -185,7 +201,7 @@ int rm_run(const struct invocation *invocation)
         struct path_arg target;
 
         err = (struct error){0};
-        if (path_arg_parse_box(invocation->parsed.operands[i], false, &target, &err) < 0 ||
+        if (target_at(&job, invocation, i, &target, &err) < 0 ||
             remote_path(&path, target.session, "", target.path, &err) < 0 ||
             (job.request.is_recursive && client_query(&path, "recursive", "true", &err) < 0) ||
             client_call(&job.client, "DELETE", buf_text(&path), NULL, NULL, &err) < 0) {

@@ -1,5 +1,5 @@
 /*
- * install.c - `bailey install -s ID PACKAGE...`: installs packages into a session, until it ends.
+ * install.c - `bailey install -s NAME PACKAGE...`: installs packages into a session, until it ends.
  *
  * Ctrl-C closes the connection, and the daemon cancels the installation.
  */
@@ -80,6 +80,7 @@ static int install(struct install_job *job, const char *path, const struct parse
     struct progress_call call = {.path = path,
                                  .body = body,
                                  .end = "installed",
+                                 .failed = "nothing was installed; the lines above say why",
                                  .hung_up = "the daemon hung up; nothing was installed",
                                  .is_silent = job->request.is_quiet || job->request.is_json};
     int r = 0;

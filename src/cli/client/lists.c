@@ -52,13 +52,14 @@ int outputs_run(const struct invocation *invocation)
     CLEANUP(json_freep) json_t *reply = NULL;
     struct error err = {0};
     int result = client_request_load(invocation, &request, &err);
+    const char *session = request.session ? request.session : invocation->parsed.operands[0];
 
-    if (result == 0 && invocation->parsed.operand_count != 1)
+    if (result == 0 && (!session || (request.session && invocation->parsed.operand_count > 0)))
         result = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
                            "which session? usage: bailey outputs %s", outputs_command.usage);
     if (result < 0 ||
         client_open(&client, request.config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
-        client_session_path(&path, invocation->parsed.operands[0], "/outputs", &err) < 0 ||
+        client_session_path(&path, session, "/outputs", &err) < 0 ||
         client_call(&client, "GET", buf_text(&path), NULL, &reply, &err) < 0)
         return client_fail(request.is_json, &err);
     return request.is_json ? print_json(json_incref(reply)) : outputs_table(reply);

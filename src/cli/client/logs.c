@@ -38,19 +38,21 @@ static void job_free(struct logs_job *job)
 /* "ID EXEC", or both in one argument as exec -d prints them: "ID.EXEC". */
 static int find_names(struct logs_job *job, const struct parsed *parsed, struct error *err)
 {
-    const char *first = parsed->operands[0], *second = NULL;
-    const char *dot = first ? strrchr(first, '.') : NULL;
-    size_t length;
+    const char *first = job->request.session, *second = parsed->operands[0];
+    const char *dot = !first && second ? strrchr(second, '.') : NULL;
+    size_t length = first ? strlen(first) : 0;
+    bool is_wrong = first && parsed->operand_count != 1;
 
-    if (parsed->operand_count == 2)
+    if (!first && parsed->operand_count == 2) {
+        first = second;
         second = parsed->operands[1];
-    else if (dot)
+        length = strlen(first);
+    } else if (dot) {
+        first = second;
         second = dot + 1;
-    length = !first                       ? 0
-             : parsed->operand_count == 2 ? strlen(first)
-             : dot                        ? (size_t)(dot - first)
-                                          : 0;
-    if (length == 0 || !second || !second[0])
+        length = (size_t)(dot - first);
+    }
+    if (is_wrong || length == 0 || !second || !second[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "which execution? usage: bailey logs %s ('bailey ps -a' lists them)",
                          logs_command.usage);

@@ -38,6 +38,7 @@ static const struct client_row {
     {"audit", audit_run},
     {"image", image_run},
     {"doctor", doctor_providers_run},
+    {"complete", complete_run},
 };
 
 static const struct client_row *row_find(const char *name)

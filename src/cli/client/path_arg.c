@@ -10,7 +10,7 @@
 
 #define HOME "/workspace"
 
-/* The path after a colon that no slash precedes; NULL: not an ID:PATH. */
+/* The path after a colon that no slash precedes; NULL: not a NAME:PATH. */
 static const char *path_part(const char *word)
 {
     const char *colon = strchr(word, ':');
@@ -23,20 +23,25 @@ static int too_long(const char *word, struct error *err)
     return error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "'%.100s...' is too long", word);
 }
 
-static int parse_box(const char *word, size_t id_length, const char *path, struct path_arg *ret,
-                     struct error *err)
+static int set_path(const char *path, const char *word, struct path_arg *ret, struct error *err)
 {
-    if (id_length >= sizeof(ret->session))
-        return too_long(word, err);
     ret->is_in_box = true;
-    memcpy(ret->session, word, id_length);
-    ret->session[id_length] = 0;
     if (str_format(ret->path, sizeof(ret->path), "%s%s", path[0] == '/' ? "" : HOME "/", path) < 0)
         return too_long(word, err);
     if (!path[0])
         str_copy(ret->path, sizeof(ret->path), HOME);
     ret->ends_in_slash = str_ends(ret->path, "/");
     return 0;
+}
+
+static int parse_box(const char *word, size_t id_length, const char *path, struct path_arg *ret,
+                     struct error *err)
+{
+    if (id_length >= sizeof(ret->session))
+        return too_long(word, err);
+    memcpy(ret->session, word, id_length);
+    ret->session[id_length] = 0;
+    return set_path(path, word, ret, err);
 }
 
 int path_arg_parse(const char *word, struct path_arg *ret, struct error *err)
@@ -47,7 +52,7 @@ int path_arg_parse(const char *word, struct path_arg *ret, struct error *err)
     if (path)
         return parse_box(word, (size_t)(path - 1 - word), path, ret, err);
     if (!word[0])
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "an empty name; give a file or ID:PATH");
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "an empty name; give a file or NAME:PATH");
     if (!str_copy(ret->path, sizeof(ret->path), word))
         return too_long(word, err);
     ret->ends_in_slash = str_ends(word, "/");
@@ -64,9 +69,26 @@ int path_arg_parse_box(const char *word, bool may_lack_path, struct path_arg *re
         return parse_box(word, (size_t)(path - 1 - word), path, ret, err);
     if (!path && may_lack_path && word[0] && !strchr(word, '/'))
         return parse_box(word, strlen(word), "", ret, err);
-    return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                     "'%.100s' names no file of a session; write ID:PATH, as in ab12:/tmp/a.csv",
-                     word);
+    return error_set(
+        err, -EINVAL, ERROR_BAD_INPUT,
+        "'%.100s' names no file of a session; write NAME:PATH, as in work:/tmp/a.csv, or "
+        "-s NAME PATH",
+        word);
+}
+
+int path_arg_parse_in(const char *session, const char *word, struct path_arg *ret,
+                      struct error *err)
+{
+    *ret = (struct path_arg){0};
+    if (path_part(word))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "'%.100s' and -s %.100s both name a session; give only one of them (a "
+                         "file with a colon in its name is written ./a:b)",
+                         word, session);
+    if (strlen(session) >= sizeof(ret->session))
+        return too_long(session, err);
+    str_copy(ret->session, sizeof(ret->session), session);
+    return set_path(word[0] == ':' ? word + 1 : word, word, ret, err);
 }
 
 int path_arg_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const char *name,

@@ -1,8 +1,9 @@
 /*
- * path_arg.h - parses the arguments of cp, ls, cat and rm: ID:PATH, or a name on the host. Pure.
+ * path_arg.h - parses the arguments of cp, ls, cat and rm: NAME:PATH, or a name on the host. Pure.
  *
- * An argument belongs to a session if it has a colon before any slash; "./a:b" is a host's file. A
- * PATH that does not begin with '/' is below /workspace.
+ * An argument belongs to a session if it has a colon before any slash; "./a:b" is a host's file.
+ * Beside `-s NAME` the session's name is left out: cp writes ":PATH". A PATH that does not begin
+ * with '/' is below /workspace.
  *
  * Runs in: commands
  */
@@ -30,6 +31,12 @@ int path_arg_parse(const char *word, struct path_arg *ret, struct error *err);
  */
 int path_arg_parse_box(const char *word, bool may_lack_path, struct path_arg *ret,
                        struct error *err);
+
+/*
+ * The same beside `-s session`: "PATH" or ":PATH". A word that names a session too is refused.
+ */
+int path_arg_parse_in(const char *session, const char *word, struct path_arg *ret,
+                      struct error *err);
 
 /* "<folder>/<name>" into path. */
 int path_arg_join(char path[LIMIT_PATH_BYTES + 1], const char *folder, const char *name,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -25,8 +26,11 @@ struct progress {
     json_t *answer;
     struct error err;
     struct progress_line line;
+    char **shown; /* the last lines that were printed to stay; strv */
     int cancel_fd;
 };
+
+#define SHOWN_MAX 64
 
 static void progress_free(struct progress *progress)
 {
@@ -36,7 +40,46 @@ static void progress_free(struct progress *progress)
     buf_free(&progress->body);
     buf_free(&progress->reply);
     json_decref(progress->answer);
+    strv_freep(&progress->shown);
     fd_closep(&progress->cancel_fd);
+}
+
+/* Remembers a line that stays visible, so that the error does not repeat it. */
+static void remember(struct progress *progress, const char *line)
+{
+    size_t count = strv_length(progress->shown);
+
+    if (progress->line.is_silent || progress->line.is_terminal)
+        return;
+    if (count == SHOWN_MAX) {
+        free(progress->shown[0]);
+        memmove(progress->shown, progress->shown + 1, count * sizeof(*progress->shown));
+    }
+    (void)strv_push(&progress->shown, line); /* without memory the line is printed twice */
+}
+
+static bool was_shown(const struct progress *progress, const char *line, size_t length)
+{
+    for (char **at = progress->shown; at && *at; at++)
+        if (strlen(*at) == length && memcmp(*at, line, length) == 0)
+            return true;
+    return false;
+}
+
+/* The installer's last lines are both its progress and its error: each is printed once. */
+static void drop_shown(const struct progress *progress, struct error *err)
+{
+    CLEANUP(buf_free) struct buf rest = BUF_INIT(2 * ERROR_TEXT_MAX);
+
+    for (const char *line = err->text; *line;) {
+        size_t length = strcspn(line, "\n");
+
+        if (length > 0 && !was_shown(progress, line, length))
+            (void)buf_printf(&rest, "%s%.*s", rest.length ? "\n" : "", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    str_copy(err->text, sizeof(err->text),
+             rest.length || !progress->shown ? buf_text(&rest) : progress->call->failed);
 }
 
 static void take_event(void *ctx, const char *id, const char *event, const char *data,
@@ -46,12 +89,14 @@ static void take_event(void *ctx, const char *id, const char *event, const char 
     CLEANUP(json_freep) json_t *json = json_loadb(data, length, 0, NULL);
 
     (void)id;
-    if (str_equal(event, "progress"))
+    if (str_equal(event, "progress")) {
+        remember(progress, member_text(json, "line"));
         progress_line_show(&progress->line, member_text(json, "line"));
-    else if (str_equal(event, progress->call->end) && !progress->answer)
+    } else if (str_equal(event, progress->call->end) && !progress->answer) {
         progress->answer = json_incref(json);
-    else if (str_equal(event, "error"))
+    } else if (str_equal(event, "error")) {
         client_api_error(500, data, length, &progress->err);
+    }
 }
 
 static void on_status(void *ctx, unsigned status)
@@ -145,6 +190,7 @@ int progress_post(struct client *client, const struct progress_call *call, json_
         return r;
     if (!progress.answer) {
         *err = progress.err;
+        drop_shown(&progress, err);
         return err->num < 0 ? err->num : -EIO;
     }
     *ret = ptr_take(&progress.answer);

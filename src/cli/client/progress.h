@@ -22,6 +22,7 @@ struct progress_call {
     json_t *body;        /* borrowed */
     const char *end;     /* the event whose data is the result: "built" */
     const char *hung_up; /* the error if there is no result */
+    const char *failed;  /* the error if all of its lines were printed as progress */
     bool is_silent;
 };
 /* 0 with the result (new reference), a negative errno with err, or 128 + the signal received. */

@@ -42,14 +42,19 @@ static int new_body(const struct client_request *request, json_t **ret, struct e
 {
     CLEANUP(json_freep) json_t *env = NULL;
     json_t *body = json_object();
+    const char *name = request->name ? request->name : request->session;
     int result = report_env(request->env, &env, err);
 
+    if (result == 0 && request->session && request->name &&
+        !str_equal(request->session, request->name))
+        result = error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                           "-s and --name both name the new session; give only one of them");
     if (result < 0) {
         json_decref(body);
         return result;
     }
-    if (request->name)
-        json_object_set_new(body, "name", text_to_json(request->name, strlen(request->name)));
+    if (name)
+        json_object_set_new(body, "name", text_to_json(name, strlen(name)));
     if (request->template_name)
         json_object_set_new(body, "template",
                             text_to_json(request->template_name, strlen(request->template_name)));
@@ -264,13 +269,14 @@ static int action_rm(struct action_job *job)
 /* ---- the table of actions ---- */
 
 static const struct action actions[] = {
-    {"new", 0, 0, "new [--name N] [--data NAME=FILE] [--memory SIZE]...",
-     "name template data env idle max-age quiet memory cpus pids disk timeout type isolation",
+    {"new", 0, 0, "new [-s NAME] [--data NAME=FILE] [--memory SIZE]...",
+     "session name template data env idle max-age quiet memory cpus pids disk timeout type "
+     "isolation",
      .run = action_new, .brings_settings = true},
     {"ls", 0, 0, "ls [-a]", "all quiet", .run = action_ls},
-    {"show", 1, 1, "show ID", "", .run = action_show},
-    {"extend", 2, 2, "extend ID TIME", "", .run = action_extend},
-    {"rm", 1, 63, "rm ID...", "", .run = action_rm},
+    {"show", 1, 1, "show -s NAME", "session", .run = action_show},
+    {"extend", 2, 2, "extend -s NAME TIME", "session", .run = action_extend},
+    {"rm", 1, 64, "rm -s NAME | rm NAME...", "session", .run = action_rm},
 };
 
 int session_run(const struct invocation *invocation)

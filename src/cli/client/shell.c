@@ -1,5 +1,5 @@
 /*
- * shell.c - `bailey shell -s ID`: a terminal in a session.
+ * shell.c - `bailey shell -s NAME`: a terminal in a session.
  *
  * The local terminal is in raw mode meanwhile: every key is sent to the guest, except for the
  * escape sequences of keys.h. The guest's output goes to the terminal unchanged. The command runs
@@ -296,11 +296,12 @@ static int check(const struct client_request *request, struct error *err)
 {
     if (!request->session || !request->session[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "which session? -s ID ('bailey session new' makes one)");
+                         "which session? -s NAME ('bailey session new' makes one)");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return error_set(err, -ENOTTY, ERROR_BAD_INPUT,
-                         "a shell needs a terminal here; without one: bailey exec -s ID --stdin -- "
-                         "bash");
+        return error_set(
+            err, -ENOTTY, ERROR_BAD_INPUT,
+            "a shell needs a terminal here; without one: bailey exec -s NAME --stdin -- "
+            "bash");
     return 0;
 }
 

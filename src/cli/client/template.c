@@ -52,6 +52,7 @@ static int action_build(struct action_job *job)
     CLEANUP(json_freep) json_t *built = NULL;
     struct progress_call call = {.path = "/v1/templates",
                                  .end = "built",
+                                 .failed = "the template was not built; the lines above say why",
                                  .hung_up = "the daemon hung up; the template was not built",
                                  .is_silent = job->request.is_quiet || job->request.is_json};
     struct error err = {0};

@@ -1,4 +1,4 @@
-/* tool.c - `bailey tool NAME [JSON|-] -s ID`: calls a tool of the daemon, as an agent does. */
+/* tool.c - `bailey tool NAME [JSON|-] -s NAME`: calls a tool of the daemon, as an agent does. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>

@@ -400,6 +400,38 @@ static void test_rows_are_sound(void **state)
     }
 }
 
+/* Every command that works in a session takes it as -s NAME, in the same words. */
+static void test_a_session_is_named_in_one_way(void **state)
+{
+    static const struct command *const of_sessions[] = {
+        &session_command, &code_command,   &context_command, &install_command, &shell_command,
+        &cp_command,      &ls_command,     &cat_command,     &rm_command,      &outputs_command,
+        &logs_command,    &events_command, &ps_command,      &exec_command,    &tool_command,
+        &mcp_command,     &audit_command,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = command_table[i];
+        bool is_expected = false;
+
+        for (size_t at = 0; at < ARRAY_SIZE(of_sessions); at++)
+            is_expected |= of_sessions[at] == command;
+        for (size_t at = 0; at < command->option_count; at++) {
+            const struct option_row *row = &command->options[at];
+
+            if (!str_equal(row->name, "session") && row->letter != 's')
+                continue;
+            if (!is_expected || !str_equal(row->name, "session") || row->letter != 's' ||
+                !str_equal(row->argument, "NAME"))
+                fail_msg("%s: -%c, --%s", command->name, row->letter, row->name);
+            is_expected = false;
+        }
+        if (is_expected)
+            fail_msg("'%s' has no -s NAME", command->name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_what_needs_the_daemon_is_handed_over),
         cmocka_unit_test(test_options_of_the_daemons_clients),
         cmocka_unit_test(test_rows_are_sound),
+        cmocka_unit_test(test_a_session_is_named_in_one_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* test_source.c - where code comes from, and every way it can be wrong. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -186,6 +187,34 @@ static void test_the_language(void **state)
     assert_string_equal(row->name, "javascript");
 }
 
+/* By its extension alone; "a.R" is not "a.r" to the file system, but the same language. */
+static void test_files_of_other_kinds_are_refused(void **state)
+{
+    static const char *const refused[][2] = {
+        {"a.R", "is R"},          {"a.r", "is R"},        {"dir.py/q.sql", "is SQL"},
+        {"page.html", "is HTML"}, {"x.HTM", "is HTML"},   {"a.rb", "is Ruby"},
+        {"a.cpp", "is C++"},      {"data.csv", "is CSV"}, {"a.json", "is JSON"},
+    };
+    char *languages[] = {(char *)"python", (char *)"bash", NULL};
+    struct config config = {.languages = languages};
+    const struct language_row *row = NULL;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+        assert_int_equal(source_language(NULL, refused[i][0], &config, &row, &err), -EINVAL);
+        if (!strstr(err.text, refused[i][1]) || !strstr(err.text, refused[i][0]))
+            fail_msg("'%s' does not say that '%s' %s", err.text, refused[i][0], refused[i][1]);
+        assert_int_equal(source_language("python", refused[i][0], &config, &row, &err), 0);
+    }
+    assert_int_equal(source_language(NULL, "script", &config, &row, &err), 0);
+    assert_int_equal(source_language(NULL, "a.r/script", &config, &row, &err), 0);
+    assert_int_equal(source_language(NULL, "n.ipynb", &config, &row, &err), 0);
+    assert_string_equal(row->name, "python");
+    assert_int_equal(source_language("bash", "n.ipynb", &config, &row, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "is a notebook"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_an_unreadable_file),
         cmocka_unit_test(test_code_from_an_argument),
         cmocka_unit_test(test_the_language),
+        cmocka_unit_test(test_files_of_other_kinds_are_refused),
     };
 
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

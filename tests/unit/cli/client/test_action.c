@@ -39,9 +39,16 @@ static int run_rm(struct action_job *job)
     return ran_as("rm", job, 0);
 }
 
+static int run_show(struct action_job *job)
+{
+    assert_string_equal(job->operands[0], "work");
+    return ran_as("show", job, 0);
+}
+
 static const struct action rows[] = {
     {"ls", 0, 0, "ls [-a]", "all quiet", run_ls},
     {"rm", 1, 3, NULL, NULL, run_rm},
+    {"show", 1, 2, "show -s NAME", "session", run_show},
 };
 
 /* The exit status; what was said on standard error in `said`. */
@@ -93,13 +100,27 @@ static void the_row_runs(void **state)
     assert_string_equal(said, "");
 }
 
+static void other_names_of_actions(void **state)
+{
+    char said[2048];
+
+    (void)state;
+    assert_int_equal(RUN("list", "-q"), 7);
+    assert_string_equal(ran.name, "ls");
+    assert_int_equal(RUN("delete", "a"), 0);
+    assert_string_equal(ran.name, "rm");
+    expect_refused(RUN("create"), said, "unknown action 'create'"); /* has no "new" */
+}
+
 static void no_such_row(void **state)
 {
     char said[2048];
 
     (void)state;
     expect_refused(RUN("lss"), said, "unknown action 'lss'; did you mean 'bailey session ls'?");
-    expect_refused(RUN("zzzzzz"), said, "usage: bailey session new [options] | ls");
+    expect_refused(RUN("zzzzzz"), said,
+                   "unknown action 'zzzzzz'; usage: bailey session new [options] | ls");
+    expect_refused(RUN("lisst"), said, "unknown action 'lisst'");
     expect_refused(RUN(), said, "usage: bailey session new [options] | ls");
     expect_refused(RUN(""), said, "usage: bailey session");
 }
@@ -112,6 +133,21 @@ static void operands_are_counted(void **state)
     expect_refused(RUN("ls", "a"), said, "usage: bailey session ls [-a]");
     expect_refused(RUN("rm"), said, "usage: bailey session new [options] | ls"); /* has none */
     expect_refused(RUN("rm", "a", "b", "c", "d"), said, "usage: bailey session");
+}
+
+static void a_session_option_is_the_first_operand(void **state)
+{
+    char said[2048];
+
+    (void)state;
+    assert_int_equal(RUN("show", "-s", "work"), 0);
+    assert_int_equal(ran.operand_count, 1);
+    assert_int_equal(RUN("show", "last", "-s", "work"), 0);
+    assert_int_equal(ran.operand_count, 2);
+    assert_string_equal(ran.last, "last");
+    assert_int_equal(RUN("show", "work"), 0);
+    expect_refused(RUN("show"), said, "usage: bailey session show -s NAME");
+    expect_refused(RUN("ls", "-s", "work"), said, "--session is not for 'session ls'");
 }
 
 static void options_are_the_rows(void **state)
@@ -129,9 +165,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_row_runs),
+        cmocka_unit_test(other_names_of_actions),
         cmocka_unit_test(no_such_row),
         cmocka_unit_test(operands_are_counted),
         cmocka_unit_test(options_are_the_rows),
+        cmocka_unit_test(a_session_option_is_the_first_operand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

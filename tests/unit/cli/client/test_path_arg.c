@@ -55,6 +55,27 @@ static void test_words(void **state)
     assert_int_equal(path_arg_parse(longest + 3, &path_arg, &err), -ENAMETOOLONG);
 }
 
+/* Beside -s NAME the word has the path alone. */
+static void test_beside_a_session_option(void **state)
+{
+    static const char *const words[][2] = {
+        {"/tmp/a", "/tmp/a"},   {":/tmp/a", "/tmp/a"},         {"a/b:c", "/workspace/a/b:c"},
+        {":a", "/workspace/a"}, {"./a:b", "/workspace/./a:b"}, {"", "/workspace"},
+    };
+    struct path_arg path_arg;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        assert_int_equal(path_arg_parse_in("work", words[i][0], &path_arg, &err), 0);
+        assert_true(path_arg.is_in_box);
+        assert_string_equal(path_arg.session, "work");
+        assert_string_equal(path_arg.path, words[i][1]);
+    }
+    assert_int_equal(path_arg_parse_in("work", "other:/tmp/a", &path_arg, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "both name a session"));
+}
+
 static void test_only_of_a_session(void **state)
 {
     struct path_arg path_arg;
@@ -143,9 +164,13 @@ static void test_columns_stand_in_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),         cmocka_unit_test(test_only_of_a_session),
-        cmocka_unit_test(test_base_and_join), cmocka_unit_test(test_names_that_lead_out),
-        cmocka_unit_test(test_datasets),      cmocka_unit_test(test_columns_stand_in_line),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_only_of_a_session),
+        cmocka_unit_test(test_beside_a_session_option),
+        cmocka_unit_test(test_base_and_join),
+        cmocka_unit_test(test_names_that_lead_out),
+        cmocka_unit_test(test_datasets),
+        cmocka_unit_test(test_columns_stand_in_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
