@@ -22,8 +22,10 @@ export CC FUZZ_SECONDS SOAK_RUNS
 # The second program, once its main file is there.
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
+# Each has a manual page.
 COMMANDS := run exec tool session code context install shell cp ls cat rm outputs logs events ps \
-	template serve key upgrade daemon reload audit mcp prompt openapi doctor config
+	template image serve key upgrade daemon audit reload prompt mcp openapi doctor config version \
+	help completion man
 
 .PHONY: all build run test test-docker test-sanitize test-distros test-container \
 	test-browser check-style check-clients format coverage bench \
@@ -98,14 +100,15 @@ load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then one 
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/load.py
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/stall.py
 
-install: build ## the program, man pages and completions, below DESTDIR/PREFIX
+install: build ## the programs, man pages, completions and the container profile, below DESTDIR/PREFIX
 	@$(MAKE) --no-print-directory install-files
 
 # Of what is in BUILD already.
 install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/libexec
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/libexec \
+		$(DESTDIR)$(PREFIX)/share/bailey
 	install -s -m 755 $(BUILD)/bailey $(DESTDIR)$(PREFIX)/bin/bailey
 	for program in $(ENGINE); do \
 		install -s -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
@@ -116,6 +119,7 @@ install-files:
 	done
 	$(BUILD)/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
 	$(BUILD)/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
+	install -m 644 deploy/docker/seccomp.json $(DESTDIR)$(PREFIX)/share/bailey/docker-seccomp.json
 
 deb: build ## a Debian package, build/bailey_VERSION_ARCH.deb
 	@tools/deb $(BUILD)
