@@ -95,7 +95,7 @@ load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then one 
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/load.py
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/stall.py
 
-install: build ## the program, man pages and completions, below DESTDIR/PREFIX
+install: build ## the programs, man pages, completions and the container profile, below DESTDIR/PREFIX
 	@$(MAKE) --no-print-directory install-files
 
 # Of what is in BUILD already.
@@ -103,7 +103,8 @@ install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/libexec
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/libexec \
+		$(DESTDIR)$(PREFIX)/share/bailey
 	install -s -m 755 $(BUILD)/bailey $(DESTDIR)$(PREFIX)/bin/bailey
 	for program in $(ENGINE); do \
 		install -s -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
@@ -115,6 +116,7 @@ install-files:
 	$(BUILD)/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
 	$(BUILD)/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
 	$(BUILD)/bailey completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bailey.fish
+	install -m 644 deploy/docker/seccomp.json $(DESTDIR)$(PREFIX)/share/bailey/docker-seccomp.json
 
 deb: build ## a Debian package, build/bailey_VERSION_ARCH.deb
 	@tools/deb $(BUILD)

@@ -15,8 +15,8 @@ const struct isolation_layer_row isolation_layer_table[_ISOLATION_LAYER_MAX] = {
             "sysctl -w user.max_user_namespaces=15000; on Ubuntu 23.10 and later also "
             "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; on older Debian "
             "sysctl -w kernel.unprivileged_userns_clone=1; in Docker start the outer container "
-            "with --security-opt seccomp=deploy/docker/seccomp.json "
-            "--security-opt apparmor=unconfined",
+            "with --security-opt seccomp=FILE --security-opt apparmor=unconfined, where FILE has "
+            "what 'bailey doctor --seccomp-profile' prints",
         },
     [ISOLATION_LAYER_MOUNTNS] =
         {

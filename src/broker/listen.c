@@ -148,8 +148,7 @@ int listeners_admit(const struct listeners *listeners, const struct config *conf
     if (open && good == 0 && !config->execute_is_open)
         return error_set(err, -EACCES, ERROR_REFUSED,
                          "%s can be reached by others, and there is no API key yet: make one with "
-                         "'bailey key new' (and end the daemon that it starts with 'bailey daemon "
-                         "stop'), then start again; or listen on 127.0.0.1 only",
+                         "'bailey key new', then start again; or listen on 127.0.0.1 only",
                          open);
     return all == 0 && !open ? make_key(index, key, err) : 0;
 }

@@ -20,6 +20,7 @@
 #include "cli/paths.h"
 #include "cli/request.h"
 #include "cli/signals.h"
+#include "deploy_files.h"
 #include "oneshot/built.h"
 #include "oneshot/oneshot.h"
 #include "runtime/provider.h"
@@ -238,6 +239,18 @@ static int print_report(const struct doctor *doctor, const struct report_request
     return doctor_is_fine(doctor) ? 0 : 1;
 }
 
+/* For `docker run --security-opt seccomp=FILE`, which reads the file outside the container. */
+static int print_profile(void)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(256 * KIB);
+
+    if (buf_append(&text, deploy_docker_seccomp_json, deploy_docker_seccomp_json_length) < 0) {
+        message_print("out of memory printing the profile");
+        return STATUS_BAD_INPUT;
+    }
+    return print_guest_text(&text);
+}
+
 static int run_doctor(const struct invocation *invocation)
 {
     CLEANUP(config_free) struct config config = {0};
@@ -247,8 +260,11 @@ static int run_doctor(const struct invocation *invocation)
     struct error err = {0};
     int signal;
 
-    if (options_take(&invocation->parsed, &request, &err) < 0 ||
-        request_config(&config, request.config_file, invocation->env, &err) < 0 ||
+    if (options_take(&invocation->parsed, &request, &err) < 0)
+        return message_bad_input(&err);
+    if (request.wants_profile)
+        return print_profile();
+    if (request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check_values(&config, &err) < 0 || probe_host(&doctor.host, &err) < 0 ||
         signals_open(&cancel_fd, &err) < 0)
         return message_bad_input(&err);
@@ -275,17 +291,19 @@ const struct command doctor_command = {
     .name = "doctor",
     .group = GROUP_SELF,
     .summary = "show which isolation layers work on this machine, and how to get more",
-    .usage = "[--json] [--config FILE]",
+    .usage = "[--json] [--config FILE] [--seccomp-profile]",
     .description =
         "Tries every isolation layer as this user on this kernel, then makes a box. It shows which "
         "layers the box has, which are missing and how to get them, the interpreters that were "
         "found and whether they work, and the resulting level. In a container the first lines say "
-        "which kind it is and which options it needs.\n\nWith SANDBOX_TYPE=docker, or if Docker's "
+        "which kind it is and which options it needs; --seccomp-profile prints the file that one "
+        "of "
+        "them names.\n\nWith SANDBOX_TYPE=docker, or if Docker's "
         "socket exists, it also shows Docker's version, storage, runtimes, control groups, "
         "security and image, and what is missing.\n\nThe exit status is 0 when the level reaches "
         "SANDBOX_ISOLATION (with SANDBOX_TYPE=docker: when Docker has all that is needed), "
         "otherwise 1.",
     .options = report_options,
-    .option_count = REPORT_OPTION_COUNT,
+    .option_count = DOCTOR_OPTION_COUNT,
     .run = run_doctor,
 };

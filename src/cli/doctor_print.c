@@ -230,6 +230,10 @@ static int outer_lines(const struct doctor *doctor, struct buf *to)
     }
     if (remedy)
         failed |= buf_printf(to, "remedy: %s\n", remedy);
+    if (remedy && strstr(remedy, OUTER_PROFILE))
+        failed |= buf_append_text(to, OUTER_PROFILE " is a file of the machine that starts the "
+                                                    "container; 'bailey doctor --seccomp-profile' "
+                                                    "prints it\n");
     return failed | buf_append_text(to, "\n");
 }
 

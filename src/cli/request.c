@@ -219,10 +219,14 @@ const struct command exec_command = {
 
 OPTION_SETS_SWITCH(report_json, struct report_request, is_json)
 OPTION_SETS_TEXT(report_config, struct report_request, config_file)
+OPTION_SETS_SWITCH(report_profile, struct report_request, wants_profile)
 
-const struct option_row report_options[REPORT_OPTION_COUNT] = {
+const struct option_row report_options[DOCTOR_OPTION_COUNT] = {
     {"json", 'j', NULL, WORDS_ANY, "print JSON", .take = report_json},
     {"config", 0, "FILE", WORDS_FILE, "read this bailey.yaml", .take = report_config},
+    {"seccomp-profile", 0, NULL, WORDS_ANY,
+     "print the seccomp profile for a container in which bailey runs, and do nothing else",
+     .take = report_profile},
 };
 
 int request_config(struct config *config, const char *file, char *const *env, struct error *err)

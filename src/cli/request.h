@@ -32,11 +32,12 @@ struct request {
 
 /* What doctor, config, version and tool understand: a prefix or a part of these rows. */
 struct report_request {
-    bool is_json;
+    bool is_json, wants_profile;
     const char *config_file;
 };
-#define REPORT_OPTION_COUNT 2
-extern const struct option_row report_options[REPORT_OPTION_COUNT]; /* --json, --config */
+#define REPORT_OPTION_COUNT 2 /* --json, --config */
+#define DOCTOR_OPTION_COUNT 3 /* and --seccomp-profile */
+extern const struct option_row report_options[DOCTOR_OPTION_COUNT];
 
 /*
  * Options into `request` and `config`. Both belong to the caller, also after an error: then is_json

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -18,8 +17,9 @@
 #include "template/requirement.h"
 
 #define LAST_LINES 12
-#define WORD_MAX 200 /* bytes of a name or version that the box reported */
-#define DEPTH_MAX 64 /* levels of folders that are measured */
+#define WORD_MAX 200    /* bytes of a name or version that the box reported */
+#define DEPTH_MAX 64u   /* levels of folders that are measured */
+#define PARTIAL_LOOKS 3 /* in a row at a folder that cannot be measured, one a second */
 
 /* ---- input of the box ---- */
 
@@ -243,7 +243,7 @@ void job_read_answer(struct install_job *job, const struct exec_end *end)
 
 struct measure {
     uint64_t bytes, files, maximum;
-    bool is_partial; /* a folder could not be read */
+    bool is_partial; /* a folder is closed to the broker, or deeper than it looks */
 };
 
 static void measure_folder(int folder_fd, const char *name, unsigned depth, struct measure *measure)
@@ -253,8 +253,9 @@ static void measure_folder(int folder_fd, const char *name, unsigned depth, stru
     struct dirent *entry;
 
     if (!folder) {
-        /* pip makes and removes folders meanwhile: one that is gone hides nothing. */
-        if (errno != ENOENT && errno != ENOTDIR)
+        /* Others say nothing about the folder: pip removed it meanwhile, or the broker is short of
+         * descriptors or memory. The next look counts it. */
+        if (errno == EACCES)
             measure->is_partial = true;
         fd_closep(&fd);
         return;
@@ -284,28 +285,27 @@ void job_over_size(struct install_job *job)
 }
 
 /*
- * The box writes to the host's disk. Files that the broker can see are counted; a folder that only
- * its owner may read can hide more, so in that case the free space of the disk must not have shrunk
- * by the limit either.
+ * The box writes to the host's disk. Only files of this installation are counted: what other
+ * programs write to the same disk says nothing about it. A folder that is closed to the broker can
+ * hide any amount. pip has such folders for a moment, an installation that keeps one is refused.
  */
 void job_look_at_size(struct install_job *job)
 {
-    int layers_fd = job->manager->spec.folders.layers_fd;
     struct measure measure = {.maximum = job->bytes_max};
     char name[ID_MAX + 16];
-    struct statvfs disk;
-    uint64_t free_bytes = 0;
 
     str_format(name, sizeof(name), LAYER_BUILDING "%s", job->key);
-    measure_folder(layers_fd, name, 0, &measure);
-    if (fstatvfs(layers_fd, &disk) == 0)
-        free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
-    if (job->free_bytes == 0)
-        job->free_bytes = free_bytes;
-    if (measure.bytes <= measure.maximum && measure.files <= LIMIT_LAYER_FILES &&
-        !(measure.is_partial && job->free_bytes > free_bytes &&
-          job->free_bytes - free_bytes > job->bytes_max))
+    measure_folder(job->manager->spec.folders.layers_fd, name, 0, &measure);
+    job->partial_looks = measure.is_partial ? job->partial_looks + 1 : 0;
+    if (measure.bytes > measure.maximum || measure.files > LIMIT_LAYER_FILES)
+        job_over_size(job);
+    else if (job->partial_looks >= PARTIAL_LOOKS)
+        error_set(&job->err, -EACCES, ERROR_INSTALL_FAILED,
+                  "the installation has a folder that only its owner may read, or more than %u "
+                  "levels of folders, so its size cannot be measured; install another version of "
+                  "the package",
+                  DEPTH_MAX);
+    else
         return;
-    job_over_size(job);
     job_over(job, &job->err);
 }

@@ -53,9 +53,9 @@ struct install_job {
     struct reactor_timer *turn, *watch;
     struct buf put; /* the order */
     size_t put_at;
-    struct buf said, line; /* standard output; an unfinished line of standard error */
-    char **last;           /* strv: the last lines of standard error */
-    uint64_t free_bytes;   /* free bytes of the disk at the start */
+    struct buf said, line;  /* standard output; an unfinished line of standard error */
+    char **last;            /* strv: the last lines of standard error */
+    unsigned partial_looks; /* how often in a row a part of it could not be measured */
 
     struct error err;
     char made_layer[LAYER_TEXT];

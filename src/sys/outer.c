@@ -24,11 +24,11 @@ enum outer_kind { OUTER_DOCKER, OUTER_PODMAN, OUTER_KUBERNETES, OUTER_LXC, OUTER
 
 static const struct outer_row rows[] = {
     [OUTER_DOCKER] = {"docker", "a Docker container",
-                      "docker run --security-opt seccomp=deploy/docker/seccomp.json "
+                      "docker run --security-opt seccomp=" OUTER_PROFILE " "
                       "--security-opt apparmor=unconfined --security-opt systempaths=unconfined "
                       "..."},
     [OUTER_PODMAN] = {"podman", "a Podman container",
-                      "podman run --security-opt seccomp=deploy/docker/seccomp.json "
+                      "podman run --security-opt seccomp=" OUTER_PROFILE " "
                       "--security-opt apparmor=unconfined --security-opt unmask=ALL ..."},
     [OUTER_KUBERNETES] = {"kubernetes", "a container of a Kubernetes pod",
                           "in the pod's spec: hostUsers: false, and in the container's "

@@ -12,6 +12,10 @@
 
 #include <stdbool.h>
 
+/* As the source has it; `make install` and the package put it to share/bailey/docker-seccomp.json,
+ * and `bailey doctor --seccomp-profile` prints it. */
+#define OUTER_PROFILE "deploy/docker/seccomp.json"
+
 struct outer_row {
     const char *kind;   /* for programs: "docker", "podman", "kubernetes", "lxc", "container" */
     const char *name;   /* for people: "a Docker container" */

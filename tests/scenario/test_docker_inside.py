@@ -96,6 +96,7 @@ def test_doctor_says_in_its_first_lines_where_it_is(plain):
     assert "EPERM" in lines[1]
     assert [line for line in lines[:5] if line.startswith("remedy: ")] == [
         "remedy: " + report["container"]["remedy"]], done
+    assert any("'bailey doctor --seccomp-profile' prints it" in line for line in lines[:6]), done
     assert report["container"]["kind"] == "docker" and report["sessions"]["ok"] is False
     assert (done.status, report["level"]) == (0, "standard")
 

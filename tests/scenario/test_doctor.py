@@ -67,6 +67,13 @@ def test_a_denied_landlock_is_seen():
     assert rows(report)["landlock"]["held"] is False
 
 
+def test_the_profile_for_containers_is_in_the_program(room):
+    """The file that the remedy names, also where there is no source; in a container that is outside of it."""
+    done = support.bailey("doctor", "--seccomp-profile", room=room)
+    assert done.status == 0, done
+    assert done.stdout == (support.REPO / "deploy/docker/seccomp.json").read_text()
+
+
 def test_doctor_takes_no_stray_arguments():
     assert support.bailey("doctor", "stray").status == 125
 

@@ -56,8 +56,7 @@ def test_size(shelf):
 
 
 def test_the_size_is_measured_by_looking(shelf):
-    """The folder that is being filled is open to the broker: where it may not look, it can only judge by
-    the disk, and then what others write there is taken for the installation's."""
+    """The folder that is being filled is open to the broker: an installation that it cannot measure is refused."""
     with wheels.Index(shelf) as index, serve.Daemon(gated(index)) as daemon, session(daemon) as here:
         index.gate.clear()
         waiting = threading.Thread(target=cell, args=(daemon, here, "import tower"))

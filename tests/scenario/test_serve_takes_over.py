@@ -167,6 +167,17 @@ def test_what_cannot_be_changes_nothing(own, options, env, words):
     assert own.call("daemon", "log").stderr == "", "it logs to its file again"
 
 
+def test_the_advice_about_the_first_key_is_enough(own):
+    """'bailey key new', then 'bailey serve' again: the daemon that the first one started is taken over."""
+    refused = Serving(own, "--listen", "0.0.0.0:0")
+    assert refused.process.wait(support.PATIENCE) == 125
+    assert "make one with 'bailey key new', then start again" in refused.said(), refused.said()
+    assert own.call("key", "new", "--name", "first").status == 0
+    serving = Serving(own, "--listen", "0.0.0.0:0")
+    serving.wait_for(r"listening on http://0\.0\.0\.0:(\d+)")
+    assert serving.end() == 0
+
+
 def test_an_address_in_use_changes_nothing(own):
     own.session("--name", "work")
     with subprocess.Popen(["python3", "-c", "import socket, sys\ns = socket.create_server(('127.0.0.1', 0))\n"

@@ -303,9 +303,26 @@ static void test_failures(void **state)
     fails(fixture, "silent", ERROR_INSTALL_FAILED, "more memory");
 }
 
+/* Looks at the size of "slow" until that ends it; returns how many looks that took, at most 9. */
+static unsigned looks_until_over(struct install_job *job)
+{
+    unsigned looks = 0;
+
+    while (looks < 9 && !job->err.code) {
+        job_look_at_size(job);
+        looks++;
+    }
+    return looks;
+}
+
+static void in_building(char name[300], const struct install_job *job, const char *below)
+{
+    snprintf(name, 300, "layers/" LAYER_BUILDING "%s%s", job->key, below);
+}
+
 /*
- * The free space of the disk counts only while a part of the installation cannot be looked into;
- * else what another process writes would be the installation's. Here the disk has lost "all".
+ * What other programs write to the disk is not the installation's, also while a part of it cannot
+ * be looked into. Here another one writes more than is allowed beside it.
  */
 static void test_other_writers_of_the_disk_do_not_count(void **state)
 {
@@ -313,22 +330,58 @@ static void test_other_writers_of_the_disk_do_not_count(void **state)
     struct told told;
     struct installation *installation = start(fixture, &told, "slow");
     struct install_job *job = installation->job;
-    char name[300] = "layers/" LAYER_BUILDING;
+    static const char text[MIB];
+    const char *path = scratch_path(&fixture->scratch, "other");
+    char name[300];
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
     UNTIL(fixture, told.lines[0]);
-    job->free_bytes = UINT64_MAX;
+    job->bytes_max = MIB / 2;
     job_look_at_size(job); /* its folder is not there */
     assert_null(job->err.code);
-    strncat(name, job->key, sizeof(name) - strlen(name) - 1);
+    in_building(name, job, "");
     scratch_folder(&fixture->scratch, name);
-    job_look_at_size(job);
-    assert_null(job->err.code);
     for (int depth = 0; depth <= 65; depth++) { /* deeper than it looks */
         strncat(name, "/d", sizeof(name) - strlen(name) - 1);
         scratch_folder(&fixture->scratch, name);
     }
     job_look_at_size(job);
-    assert_ptr_equal(job->err.code, ERROR_TOO_LARGE);
+    assert_null(job->err.code);
+    assert_int_equal(write(fd, text, sizeof(text)), (ssize_t)sizeof(text));
+    assert_int_equal(fsync(fd), 0);
+    close(fd);
+    job_look_at_size(job);
+    assert_null(job->err.code);
+    installer_cancel(installation);
+    UNTIL(fixture, session_manager_is_idle(fixture->manager));
+}
+
+/* A folder that stays hidden ends the installation; one that is hidden for a moment does not. */
+static void test_what_stays_hidden_is_refused(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    struct told told;
+    struct installation *installation = start(fixture, &told, "slow");
+    struct install_job *job = installation->job;
+    char name[300];
+
+    UNTIL(fixture, told.lines[0]);
+    in_building(name, job, "");
+    for (int depth = 0; depth <= 65; depth++) { /* the deepest is one too deep */
+        scratch_folder(&fixture->scratch, name);
+        strncat(name, "/d", sizeof(name) - strlen(name) - 1);
+    }
+    job_look_at_size(job);
+    job_look_at_size(job);
+    assert_null(job->err.code);
+    name[strlen(name) - strlen("/d")] = '\0'; /* the deepest that was made */
+    assert_int_equal(rmdir(scratch_path(&fixture->scratch, name)), 0);
+    job_look_at_size(job); /* all of it can be seen now */
+    assert_null(job->err.code);
+    scratch_folder(&fixture->scratch, name);
+    assert_int_equal(looks_until_over(job), 3);
+    assert_ptr_equal(job->err.code, ERROR_INSTALL_FAILED);
+    assert_non_null(strstr(job->err.text, "cannot be measured"));
     UNTIL(fixture, told.done);
 }
 
@@ -641,6 +694,7 @@ int main(void)
         HERE(test_cancel_before_the_box),
         HERE(test_failures),
         HERE(test_other_writers_of_the_disk_do_not_count),
+        HERE(test_what_stays_hidden_is_refused),
         HERE(test_refused_at_once),
         HERE(test_freed_under_way),
         HERE(test_session),
