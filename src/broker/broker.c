@@ -291,17 +291,41 @@ static int on_reload(void *ctx, json_t *body, json_t **ret, struct error *err)
 }
 
 /* A first key that is made without a request goes into the audit log, too. */
-static void tell_first_key(struct broker *broker, const char *key)
+static void tell_first_key(struct broker *broker, const char *id)
 {
-    size_t begin = strcspn(key, "_");
-
-    if (!key[0])
-        return;
-    begin += key[begin] == '_';
     audit_write(broker->audit, "key",
-                json_pack("{s:s, s:s%, s:s, s:s, s:b}", "change", "new", "key_id", key + begin,
-                          strcspn(key + begin, "."), "key_tenant", "default", "tenant", "local",
-                          "local", 1));
+                json_pack("{s:s, s:s, s:s, s:s, s:b}", "change", "new", "key_id", id, "key_tenant",
+                          "default", "tenant", "local", "local", 1));
+}
+
+/* "bly_ID.SECRET" */
+static void key_id(const char *key, char id[KEY_ID_MAX])
+{
+    const char *begin = str_starts(key, KEY_PREFIX) ? key + strlen(KEY_PREFIX) : key;
+
+    str_format(id, KEY_ID_MAX, "%.*s", (int)strcspn(begin, "."), begin);
+}
+
+/* The last step of a start: what fails before it must not use up the key's only showing. */
+static int say_open(struct broker *broker, struct error *err)
+{
+    CLEANUP(buf_free) struct buf folder = BUF_INIT(LIMIT_PATH_BYTES * 2);
+    struct listeners_place place = {.folder_fd = BROKER_FOLDER_FD + FOLDER_INDEX};
+    char key[KEY_TEXT_MAX] = "", id[KEY_ID_MAX];
+    int r = listeners_first_key(&broker->listeners, broker->index, key, err);
+
+    if (r == 0 && buf_printf(&folder, "%s/index", broker->info.state ? broker->info.state : "") < 0)
+        r = error_memory(err);
+    place.folder = buf_text(&folder);
+    if (r == 0)
+        r = listeners_say(&broker->listeners, key, broker->config.log_is_json ? &place : NULL, err);
+    key_id(key, id);
+    if (r == 0 && key[0])
+        tell_first_key(broker, id);
+    else if (key[0])
+        keys_remove(broker->index, id, NULL); /* it was not shown: the next start makes another */
+    explicit_bzero(key, sizeof(key));
+    return r;
 }
 
 /*
@@ -311,10 +335,8 @@ static void tell_first_key(struct broker *broker, const char *key)
 static int open_doors(struct broker *broker, struct error *err)
 {
     bool is_first = broker->info.generation <= 1 || getenv(BROKER_IS_FIRST);
-    char key[KEY_TEXT_MAX] = "";
     struct door_list doors;
-    int r = is_first ? listeners_admit(&broker->listeners, &broker->config, broker->index, key, err)
-                     : 0;
+    int r = is_first ? listeners_admit(&broker->listeners, &broker->config, broker->index, err) : 0;
 
     doors_list(&doors);
     if (r == 0)
@@ -322,12 +344,7 @@ static int open_doors(struct broker *broker, struct error *err)
                         &broker->front, err);
     if (r == 0)
         r = listeners_start(&broker->listeners, broker->settings, broker->front, err);
-    if (r == 0 && is_first) {
-        tell_first_key(broker, key);
-        listeners_say(&broker->listeners, key, broker->config.log_is_json);
-    }
-    explicit_bzero(key, sizeof(key));
-    return r;
+    return r == 0 && is_first ? say_open(broker, err) : r;
 }
 
 static void on_manager_ready(void *ctx)

@@ -3,15 +3,18 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "api/front/front.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "config/config.h"
 
@@ -123,26 +126,13 @@ static const char *first_open(const struct listeners *listeners)
     return NULL;
 }
 
-static int make_key(struct index *index, char key[KEY_TEXT_MAX], struct error *err)
-{
-    struct key_row row = {.tenant = "default", .name = "first", .scopes = SCOPE_ALL};
-
-    return keys_add(index, &row, key, err);
-}
-
 int listeners_admit(const struct listeners *listeners, const struct config *config,
-                    struct index *index, char key[KEY_TEXT_MAX], struct error *err)
+                    struct index *index, struct error *err)
 {
     const char *open = first_open(listeners);
-    unsigned good = 0, all = 0;
-    int r;
+    unsigned good = 0;
+    int r = open ? keys_count(index, &good, err) : 0;
 
-    key[0] = '\0';
-    if (listeners->count == 0)
-        return 0;
-    r = keys_count(index, &good, err);
-    if (r == 0)
-        r = keys_each(index, count_key, &all, err);
     if (r < 0)
         return r;
     if (open && good == 0 && !config->execute_is_open)
@@ -150,7 +140,21 @@ int listeners_admit(const struct listeners *listeners, const struct config *conf
                          "%s can be reached by others, and there is no API key yet: make one with "
                          "'bailey key new', then start again; or listen on 127.0.0.1 only",
                          open);
-    return all == 0 && !open ? make_key(index, key, err) : 0;
+    return 0;
+}
+
+int listeners_first_key(const struct listeners *listeners, struct index *index,
+                        char key[KEY_TEXT_MAX], struct error *err)
+{
+    struct key_row row = {.tenant = "default", .name = "first", .scopes = SCOPES_ORDINARY};
+    unsigned all = 0;
+    int r;
+
+    key[0] = '\0';
+    if (listeners->count == 0 || first_open(listeners))
+        return 0;
+    r = keys_each(index, count_key, &all, err);
+    return r == 0 && all == 0 ? keys_add(index, &row, key, err) : r;
 }
 
 /* ---- serving ---- */
@@ -168,6 +172,8 @@ int listeners_start(const struct listeners *listeners, json_t *settings, struct 
     return r;
 }
 
+#define SCOPES_TEXT "run, sessions and files" /* SCOPES_ORDINARY */
+
 static void say_text(const struct listeners *listeners, const char *key, struct buf *text)
 {
     buf_append_text(text, "bailey: listening on");
@@ -178,11 +184,26 @@ static void say_text(const struct listeners *listeners, const char *key, struct 
         buf_printf(text,
                    "bailey: there was no API key, so one was made. It is not shown again:\n\n"
                    "  export BAILEY_API_KEY=%s\n"
-                   "  curl -H \"Authorization: Bearer $BAILEY_API_KEY\" %s/v1/info\n\n",
+                   "  curl -H \"Authorization: Bearer $BAILEY_API_KEY\" %s/v1/info\n\n"
+                   "bailey: it has the scopes " SCOPES_TEXT
+                   "; 'bailey key new --scopes LIST' makes one with others\n",
                    key, listeners->rows[0].url);
 }
 
-static void say_json(const struct listeners *listeners, const char *key, struct buf *text)
+/* In a folder that only the daemon's user can enter; a file of an earlier state is replaced. */
+static int write_key(const char *key, const struct listeners_place *place, struct error *err)
+{
+    CLEANUP(fd_closep) int fd = -1;
+
+    unlinkat(place->folder_fd, FIRST_KEY_FILE, 0);
+    fd = openat(place->folder_fd, FIRST_KEY_FILE,
+                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || fd_write_all(fd, key, strlen(key)) < 0 || fd_write_all(fd, "\n", 1) < 0)
+        return error_errno(err, "writing the first API key to %s/" FIRST_KEY_FILE, place->folder);
+    return 0;
+}
+
+static void say_json(const struct listeners *listeners, const char *key_file, struct buf *text)
 {
     json_t *urls = json_array(), *line;
     char *written, now[40];
@@ -191,7 +212,7 @@ static void say_json(const struct listeners *listeners, const char *key, struct 
     for (size_t i = 0; urls && i < listeners->count; i++)
         json_array_append_new(urls, json_string(listeners->rows[i].url));
     line = json_pack("{s:s, s:s, s:s, s:o*, s:s*}", "time", now, "level", "info", "message",
-                     "listening", "addresses", urls, "api_key", key[0] ? key : NULL);
+                     "listening", "addresses", urls, "api_key_file", key_file);
     written = line ? json_dumps(line, JSON_COMPACT) : NULL;
     if (written)
         buf_printf(text, "%s\n", written);
@@ -199,17 +220,25 @@ static void say_json(const struct listeners *listeners, const char *key, struct 
     json_decref(line);
 }
 
-void listeners_say(const struct listeners *listeners, const char *key, bool is_json)
+int listeners_say(const struct listeners *listeners, const char *key,
+                  const struct listeners_place *json, struct error *err)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(16 * 1024);
+    CLEANUP(buf_free) struct buf file = BUF_INIT(LIMIT_PATH_BYTES * 2);
+    int r = 0;
 
     if (listeners->count == 0)
-        return;
-    if (is_json)
-        say_json(listeners, key, &text);
+        return 0;
+    if (json && key[0] && (r = write_key(key, json, err)) < 0)
+        return r;
+    if (json && key[0] && buf_printf(&file, "%s/" FIRST_KEY_FILE, json->folder) < 0)
+        return error_memory(err);
+    if (json)
+        say_json(listeners, key[0] ? buf_text(&file) : NULL, &text);
     else
         say_text(listeners, key, &text);
     (void)fd_write_all(BROKER_LOG_FD, buf_text(&text),
                        text.length); /* there is no other place to report it */
     explicit_bzero(text.data, text.length);
+    return 0;
 }

@@ -43,15 +43,31 @@ void listeners_free(struct listeners *listeners);
 
 /*
  * An address that others can reach needs a key (refused with what to do), unless /execute is open
- * by configuration; where only this machine can and there never was a key, one is made: its text,
- * else "".
+ * by configuration.
  */
 int listeners_admit(const struct listeners *listeners, const struct config *config,
-                    struct index *index, char key[KEY_TEXT_MAX], struct error *err);
+                    struct index *index, struct error *err);
 int listeners_start(const struct listeners *listeners, json_t *settings, struct front *front,
                     struct error *err);
-/* Prints the addresses, and the new key this once, on standard error. */
-void listeners_say(const struct listeners *listeners, const char *key, bool is_json);
+/*
+ * If all addresses are of this machine and there never was a key, one is made: its text, else "".
+ * After listeners_start(), so that a start that fails does not use up the only time it is shown; no
+ * request is handled in between, because both happen in one turn of the loop.
+ */
+int listeners_first_key(const struct listeners *listeners, struct index *index,
+                        char key[KEY_TEXT_MAX], struct error *err);
+/*
+ * Says the addresses and the key on the daemon's standard error. A log in JSON is collected and
+ * kept elsewhere: there it names a file instead, FIRST_KEY_FILE in the folder `folder_fd`, whose
+ * path is `folder`.
+ */
+#define FIRST_KEY_FILE "first-key"
+struct listeners_place {
+    int folder_fd;
+    const char *folder;
+};
+int listeners_say(const struct listeners *listeners, const char *key,
+                  const struct listeners_place *json, struct error *err);
 
 /* {"certificate", "key"} of the settings or of a reload; false: there is none. */
 bool listeners_tls(json_t *settings, struct http_tls *ret);

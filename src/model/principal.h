@@ -31,6 +31,8 @@ enum scope {
 };
 #define SCOPE_BIT(scope) (1u << (scope))
 #define SCOPE_ALL (SCOPE_BIT(_SCOPE_MAX) - 1)
+/* What a program needs that runs code: of a key for which nothing else was asked. */
+#define SCOPES_ORDINARY (SCOPE_BIT(SCOPE_RUN) | SCOPE_BIT(SCOPE_SESSIONS) | SCOPE_BIT(SCOPE_FILES))
 /* Numbers of scopes are in the index: new ones come last. */
 const char *scope_name(enum scope scope);
 int scope_from_name(const char *name, enum scope *ret); /* -EINVAL */

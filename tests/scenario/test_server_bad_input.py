@@ -363,6 +363,7 @@ def test_cors_is_off(server):
 def test_nothing_of_it_was_run(server):
     """And the server is as it was."""
     assert server.tcp("GET", "/healthz", key=False).status == 200
-    lines = server.tcp("GET", "/v1/audit?action=denied").body.decode().splitlines()
+    key = server.new_key(name="auditor", scopes=["operator"])
+    lines = server.tcp("GET", "/v1/audit?action=denied", key=key).body.decode().splitlines()
     assert {json.loads(line)["error"] for line in lines} >= {"unauthorized", "forbidden"}
     assert not [line for line in lines if server.key in line]

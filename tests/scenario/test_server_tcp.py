@@ -81,6 +81,39 @@ def test_the_first_key_is_printed_once_and_works(server):
     assert server.key.split(".")[1] not in told
 
 
+def test_the_first_key_is_an_ordinary_one_and_says_so(server):
+    made, = server.get("/v1/keys")["keys"]
+    assert made["scopes"] == ["run", "sessions", "files"], made
+    assert "scopes run, sessions and files" in server.said() and "bailey key new" in server.said()
+    assert server.tcp("GET", "/v1/keys").status == server.tcp("GET", "/v1/audit").status == 403
+
+
+def test_a_start_that_fails_does_not_use_up_the_first_key(tmp_path):
+    first, second = certificate(tmp_path, "first"), certificate(tmp_path, "second")
+    room = support.Room()
+    with pytest.raises(AssertionError, match="bailey serve ended.*TLS"):
+        Server({"SANDBOX_TLS_CERTIFICATE": first[0], "SANDBOX_TLS_KEY": second[1]}, room=room)
+    assert "bly_" not in (room.path / "serve.log").read_text()
+    with Server(room=room) as server:
+        assert server.key and server.tcp("GET", "/v1/info").status == 200
+
+
+def test_a_log_in_json_has_no_key_and_names_its_file():
+    with serve.Daemon({"SANDBOX_LISTEN": "127.0.0.1:0", "BAILEY_LOG_FORMAT": "json"}) as server:
+        line, = [json.loads(line) for line in server.said().splitlines() if '"listening"' in line]
+        assert "bly_" not in server.said() and "api_key" not in line, line
+        file = line["api_key_file"]
+        assert os.path.realpath(file).startswith(os.path.realpath(server.state) + "/"), file
+        assert os.stat(file).st_mode & 0o777 == 0o600
+        with open(file, encoding="ascii") as text:
+            key = text.read().strip()
+        port = int(line["addresses"][0].rpartition(":")[2])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=support.PATIENCE)
+        connection.request("GET", "/v1/info", headers={"Authorization": f"Bearer {key}"})
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
 def test_without_a_key_nothing_is_told(server):
     for headers in ({}, {"Authorization": "Bearer " + server.key[:-1] + "x"},
                     {"Authorization": "Bearer bly_0.x"}, {"Authorization": "Basic " + server.key}):
@@ -305,8 +338,10 @@ def test_reload_says_what_changed_and_what_needs_a_restart(server):
 
 def test_reload_is_for_the_owner_and_takes_all_or_nothing(server):
     body = {"settings": {"SANDBOX_HOSTS": "evil.example"}}
-    reply = server.tcp("POST", "/v1/reload", body)
-    assert reply.status == 403 and reply.error["code"] == "forbidden", reply
+    operator = server.post("/v1/keys", {"name": "operator", "scopes": ["operator"]}, 201)["key"]
+    for key in (server.key, operator):
+        reply = server.tcp("POST", "/v1/reload", body, key=key)
+        assert reply.status == 403 and reply.error["code"] == "forbidden", reply
     error = server.refused("POST", "/v1/reload", 400, "bad_input",
                            {"settings": {**body["settings"], "SANDBOX_QUEUE": "many"}})
     assert "SANDBOX_QUEUE" in error["message"]

@@ -300,6 +300,14 @@ def plant(daemon, call, secrets):
     daemon.end(made)
 
 
+def first_key(daemon, form):
+    """Printed once, at the start; a log in JSON has the name of its file only."""
+    if form == "text":
+        return KEY.search(daemon.said()).group(0)
+    with open(re.search(r'"api_key_file":"([^"]+)"', daemon.said()).group(1), encoding="ascii") as file:
+        return file.read().strip()
+
+
 def test_no_secret_is_said():
     """In the log of every level and form, and in the audit where code is not kept."""
     secrets = {name: f"planted-{name}-7c1d" for name in (
@@ -307,7 +315,7 @@ def test_no_secret_is_said():
     for form in ("text", "json"):
         with tenants.Server({"BAILEY_LOG": "debug", "BAILEY_LOG_FORMAT": form,
                              "SANDBOX_STORE_CODE": "never"}) as daemon:
-            first = KEY.search(daemon.said()).group(0)  # printed once, at the start
+            first = first_key(daemon, form)
             good = daemon.caller("t", ["run", "sessions", "files", "admin"])
             wrong = good.text[:-6] + "wrong0"
             for text in (good.text, wrong, first):
@@ -320,6 +328,6 @@ def test_no_secret_is_said():
             assert '"exec"' in told and '"denied"' in told, told
             for text in (good.text, wrong):
                 assert text.partition(".")[2] not in said + told, form
-            assert said.count(first) == 1 and first not in told, form
+            assert said.count(first) == (form == "text") and first not in told, form
             for name, secret in secrets.items():
                 assert name in ("bearer", "path") or secret not in said + told, (form, name)

@@ -28,10 +28,11 @@ def server(request, tmp_path_factory):
 
 
 class Caller(tenants.Caller):
-    """A client over TCP with the first key of the server."""
+    """A client over TCP with a key that has every scope."""
 
     def __init__(self, server):
-        super().__init__(server, server.key)
+        super().__init__(server, server.new_key(
+            name="smoke", scopes=["run", "sessions", "files", "metrics", "admin", "operator"]))
 
     def ws(self, path):
         return wsclient.connect_tcp(("127.0.0.1", self.server.port), path, context=self.server.context,

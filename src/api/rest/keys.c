@@ -17,7 +17,6 @@
 #include "observe/audit.h"
 
 #define TENANT_FALLBACK "default"
-#define SCOPES_FALLBACK (SCOPE_BIT(SCOPE_RUN) | SCOPE_BIT(SCOPE_SESSIONS) | SCOPE_BIT(SCOPE_FILES))
 
 static json_t *time_or_null(uint64_t ms)
 {
@@ -126,7 +125,7 @@ void keys_list(struct door_call *call)
 /* The schema has checked the names. */
 static uint32_t read_scopes(json_t *list)
 {
-    uint32_t scopes = list ? 0 : SCOPES_FALLBACK;
+    uint32_t scopes = list ? 0 : SCOPES_ORDINARY;
     json_t *word;
     size_t i;
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -127,18 +128,69 @@ static void the_first_key_is_made_once(void **state)
 {
     struct principal who;
     char key[KEY_TEXT_MAX];
+    unsigned count = 7;
     struct error err = {0};
 
     (void)state;
     put_address(0, INADDR_LOOPBACK);
     open_addresses("{\"tcp\": 1}");
-    assert_int_equal(listeners_admit(&listeners, &config, keys, key, &err), 0);
+    assert_int_equal(listeners_admit(&listeners, &config, keys, &err), 0);
+    assert_int_equal(keys_count(keys, &count, &err), 0);
+    assert_int_equal(count, 0); /* what fails after this check loses no key */
+    assert_int_equal(listeners_first_key(&listeners, keys, key, &err), 0);
     assert_int_equal(keys_check(keys, key, clock_wall_ms(), &who, &err), 0);
     assert_string_equal(who.tenant, "default");
-    assert_int_equal(who.scopes, SCOPE_ALL);
+    assert_int_equal(who.scopes, SCOPES_ORDINARY);
+    assert_false(principal_may(&who, SCOPE_ADMIN) || principal_may(&who, SCOPE_OPERATOR));
     assert_false(who.is_local);
-    assert_int_equal(listeners_admit(&listeners, &config, keys, key, &err), 0);
+    assert_int_equal(listeners_first_key(&listeners, keys, key, &err), 0);
     assert_string_equal(key, "");
+}
+
+/* What listeners_say() writes to the daemon's standard error. */
+static void said(const char *key, const struct listeners_place *json, char text[4096])
+{
+    struct error err = {0};
+    int kept = dup(BROKER_LOG_FD), pipe_fds[2];
+    ssize_t length;
+
+    assert_int_equal(pipe(pipe_fds), 0);
+    dup2(pipe_fds[1], BROKER_LOG_FD);
+    assert_int_equal(listeners_say(&listeners, key, json, &err), 0);
+    dup2(kept, BROKER_LOG_FD);
+    close(pipe_fds[1]);
+    close(kept);
+    length = read(pipe_fds[0], text, 4095);
+    assert_true(length > 0);
+    text[length] = '\0';
+    close(pipe_fds[0]);
+}
+
+static void a_log_in_json_names_the_file_of_the_key(void **state)
+{
+    struct listeners_place place = {.folder_fd = folder_fd, .folder = folder};
+    char text[4096], path[128], kept[64] = "";
+    struct stat status;
+    int fd;
+
+    (void)state;
+    put_address(0, INADDR_LOOPBACK);
+    open_addresses("{\"tcp\": 1}");
+    said("bly_12.secret", NULL, text);
+    assert_non_null(strstr(text, "  export BAILEY_API_KEY=bly_12.secret\n"));
+    assert_non_null(strstr(text, "run, sessions and files"));
+    said("bly_12.secret", &place, text);
+    assert_null(strstr(text, "bly_"));
+    snprintf(path, sizeof(path), "%s/" FIRST_KEY_FILE, folder);
+    assert_non_null(strstr(text, path));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+    assert_int_equal(read(fd, kept, sizeof(kept) - 1), 14);
+    assert_string_equal(kept, "bly_12.secret\n");
+    close(fd);
+    said("", &place, text);
+    assert_null(strstr(text, "api_key"));
 }
 
 static void without_an_address_nobody_needs_a_key(void **state)
@@ -149,7 +201,8 @@ static void without_an_address_nobody_needs_a_key(void **state)
 
     (void)state;
     open_addresses("{}");
-    assert_int_equal(listeners_admit(&listeners, &config, keys, key, &err), 0);
+    assert_int_equal(listeners_admit(&listeners, &config, keys, &err), 0);
+    assert_int_equal(listeners_first_key(&listeners, keys, key, &err), 0);
     assert_string_equal(key, "");
     assert_int_equal(keys_count(keys, &count, &err), 0);
     assert_int_equal(count, 0);
@@ -165,18 +218,19 @@ static void others_come_only_where_there_is_a_key(void **state)
     put_address(0, INADDR_LOOPBACK);
     put_address(1, INADDR_ANY);
     open_addresses("{\"tcp\": 2}");
-    assert_int_equal(listeners_admit(&listeners, &config, keys, key, &err), -EACCES);
+    assert_int_equal(listeners_admit(&listeners, &config, keys, &err), -EACCES);
     assert_string_equal(err.code, ERROR_REFUSED);
     assert_non_null(strstr(err.text, "bailey key new"));
     assert_non_null(strstr(err.text, "0.0.0.0"));
     assert_int_equal(keys_add(keys, &row, made, &err), 0); /* which is too old */
-    assert_int_equal(listeners_admit(&listeners, &config, keys, key, &err), -EACCES);
+    assert_int_equal(listeners_admit(&listeners, &config, keys, &err), -EACCES);
     config.execute_is_open = true;
-    assert_int_equal(listeners_admit(&listeners, &config, keys, key, &err), 0);
+    assert_int_equal(listeners_admit(&listeners, &config, keys, &err), 0);
     config.execute_is_open = false;
     row.expires_ms = 0;
     assert_int_equal(keys_add(keys, &row, made, &err), 0);
-    assert_int_equal(listeners_admit(&listeners, &config, keys, key, &err), 0);
+    assert_int_equal(listeners_admit(&listeners, &config, keys, &err), 0);
+    assert_int_equal(listeners_first_key(&listeners, keys, key, &err), 0);
     assert_string_equal(key, "");
 }
 
@@ -189,6 +243,7 @@ int main(void)
         TEST(settings_that_lie_are_refused),
         TEST(names_are_checked_where_only_this_machine_comes),
         TEST(the_first_key_is_made_once),
+        TEST(a_log_in_json_names_the_file_of_the_key),
         TEST(without_an_address_nobody_needs_a_key),
         TEST(others_come_only_where_there_is_a_key),
     };
