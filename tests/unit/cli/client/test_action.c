@@ -46,9 +46,9 @@ static int run_show(struct action_job *job)
 }
 
 static const struct action rows[] = {
-    {"ls", 0, 0, "ls [-a]", "all quiet", run_ls},
-    {"rm", 1, 3, NULL, NULL, run_rm},
-    {"show", 1, 2, "show -s NAME", "session", run_show},
+    {"ls", 0, 0, "ls [-a]", "all quiet", .run = run_ls},
+    {"rm", 1, 3, NULL, NULL, .run = run_rm},
+    {"show", 1, 2, "show -s NAME", "session", .run = run_show},
 };
 
 /* The exit status; what was said on standard error in `said`. */
