@@ -7,10 +7,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import install
 import pytest
 import relay
 import support
 import tenants
+import wheels
 
 # Examples for each address; with the boundary cases that is about 1500 requests, half a minute.
 WAYS = {"tcp": 30, "socket": 5}
@@ -41,10 +43,20 @@ def schemathesis():
     return Path(done.stdout.strip().split("\n")[-1]) / "schemathesis" / "bin" / "schemathesis"
 
 
+class Server(tenants.Server):
+    """Packages come from a folder, which has the one of the document's examples: no test waits for an index."""
+
+    def __init__(self):
+        room = support.Room()
+        shelf = room.path / "wheels"
+        wheels.folder(shelf, wheels.Wheel("tabulate", "0.9.0", {"tabulate.py": ""}))
+        super().__init__({"SANDBOX_MAX_SESSIONS": 5000, **install.settings(shelf)}, room=room)
+        self.owns = True
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_document_and_the_server_agree(schemathesis, way):
-    with tenants.Server({"SANDBOX_MAX_SESSIONS": 5000}) as server, \
-            relay.Relay(server.socket) as relayed:
+    with Server() as server, relay.Relay(server.socket) as relayed:
         daemon, address, key = server, relayed, []
         if way == "tcp":
             daemon = server.caller("tried", ["run", "sessions", "files", "metrics", "admin", "operator"])

@@ -14,7 +14,7 @@
  */
 #define JSON(...) #__VA_ARGS__
 
-#define S_ANY_OBJECT  JSON({"type":"object"})
+#define S_ANY_OBJECT  JSON({"type":"object","additionalProperties":true})
 #define S_STRING      JSON({"type":"string"})
 #define S_NAME        JSON({"type":"string","minLength":1})
 #define S_TEXT        JSON({"type":"string","contentMediaType":"text/plain"})
