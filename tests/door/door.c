@@ -78,6 +78,13 @@ static const struct door_field repeat_fields[] = {
     {NULL, NULL},
 };
 
+static const struct door_field echo_fields[] = {
+    {"Echo", "What came back."},
+    {"Echo.echo", "Whether it worked."},
+    {"Echo.word", "The word."},
+    {NULL, NULL},
+};
+
 static const struct door_tag tags[] = {
     {"Echo", "Words that come back."},
     {NULL, NULL},
@@ -124,6 +131,7 @@ static const struct door_ops echo_door = {
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),
     .schemas = "\"Echo\":" OPEN_OBJECT(MEMBER("echo", S_BOOLEAN) ALSO("word", S_STRING), "echo"),
+    .schema_fields = echo_fields,
     .claims = claims,
     .open = open_door,
     .close = free,

@@ -58,6 +58,13 @@ static const struct door_field execute_fields[] = {
     {NULL, NULL},
 };
 
+static const struct door_field error_fields[] = {
+    {"ExecuteError", "Why a request failed, in the shape of this door."},
+    {"ExecuteError.error", "What happened and what to do next."},
+    {"ExecuteError.code", "Stable: programs decide by it."},
+    {NULL, NULL},
+};
+
 static const struct door_tag tags[] = {
     {"Execute", "One call that runs code, in the shape that other code executors have."},
     {NULL, NULL},
@@ -143,6 +150,7 @@ const struct door_ops execute_door = {
     .route_count = ARRAY_SIZE(routes),
     .schemas = "\"ExecuteError\":" OPEN_OBJECT(MEMBER("error", S_STRING) ALSO("code", S_STRING),
                                                "error", "code"),
+    .schema_fields = error_fields,
     .checks_itself = true,
     .open = open_door,
     .close = free,

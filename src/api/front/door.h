@@ -66,7 +66,7 @@ struct door_tag {
     const char *help;
 };
 
-/* What a member of a request's body means. */
+/* What a member of a request's body, or of one of the door's schemas, means. */
 struct door_field {
     const char *name; /* "limits.memory"; "datasets.name": of each item. NULL: the end */
     const char *help; /* a text for OpenAPI, with Markdown */
@@ -141,6 +141,7 @@ struct door_ops {
     size_t route_count;
     const struct door_tag *tags; /* in the order of the document; NULL: none */
     const char *schemas;         /* members of components.schemas of OpenAPI, as text; NULL: none */
+    const struct door_field *schema_fields; /* "Session.name": what their members mean */
     /* The door has its own rules for query and body: they are not checked, and `body` of a call
      * is NULL. */
     bool checks_itself;

@@ -50,6 +50,13 @@ static json_t *find_member(json_t *schema, const char *name)
     return schema;
 }
 
+static void add_descriptions(json_t *schema, const struct door_field *fields)
+{
+    for (; fields && fields->name; fields++)
+        json_object_set_new(find_member(schema, fields->name), "description",
+                            json_string(fields->help));
+}
+
 /* Bytes: `format` is what generators of clients look for. */
 static json_t *bytes_schema(void)
 {
@@ -62,9 +69,7 @@ static json_t *make_body(const struct door_route *route)
     json_t *schema = is_json ? parse(route->request) : bytes_schema();
     bool is_required = json_array_size(json_object_get(schema, "required")) > 0;
 
-    for (const struct door_field *field = route->fields; field && field->name; field++)
-        json_object_set_new(find_member(schema, field->name), "description",
-                            json_string(field->help));
+    add_descriptions(schema, route->fields);
     return json_pack("{s:b, s:{s:{s:o, s:o*}}}", "required", is_required, "content",
                      is_json ? TYPE_JSON : TYPE_BYTES, "schema", schema, "example",
                      route->example ? parse(route->example) : NULL);
@@ -270,7 +275,9 @@ static json_t *make_schemas(const struct door_list *doors)
         const char *text = doors->rows[i]->schemas;
         CLEANUP(json_decrefp) json_t *own = text ? json_sprintf("{%s}", text) : NULL;
         CLEANUP(json_decrefp) json_t *members = parse(json_string_value(own));
+        CLEANUP(json_decrefp) json_t *whole = json_pack("{s:O}", "properties", members);
 
+        add_descriptions(whole, doors->rows[i]->schema_fields);
         if (!members || json_object_update(schemas, members) < 0) {
             json_decref(schemas);
             schemas = NULL;

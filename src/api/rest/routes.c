@@ -1311,4 +1311,5 @@ const struct door_ops rest_door = {
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),
     .schemas = rest_nouns,
+    .schema_fields = rest_noun_fields,
 };

@@ -308,6 +308,29 @@ static void test_every_member_of_a_body_is_described(void **state)
     }
 }
 
+static void test_every_member_of_a_noun_is_described(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+    json_t *schemas = json_object_get(json_object_get(json, "components"), "schemas"), *schema;
+    size_t members = 0, fields = 0;
+    struct door_list doors;
+    const char *name;
+
+    (void)state;
+    json_object_foreach(schemas, name, schema)
+    {
+        assert_sentence(name, json_string_value(json_object_get(schema, "description")));
+        check_members(name, schema);
+        members += count_members(schema);
+    }
+    doors_list(&doors);
+    for (size_t i = 0; i < doors.count; i++)
+        for (const struct door_field *field = doors.rows[i]->schema_fields; field && field->name;
+             field++)
+            fields += strchr(field->name, '.') != NULL; /* else of the noun itself */
+    assert_int_equal(fields, members);
+}
+
 /* The schemas of our own checker have no references: puts in what they refer to. */
 static json_t *resolved(json_t *schema, json_t *schemas)
 {
@@ -469,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_every_operation_has_a_declared_tag_and_a_description),
         cmocka_unit_test(test_every_tag_is_described_and_used),
         cmocka_unit_test(test_every_member_of_a_body_is_described),
+        cmocka_unit_test(test_every_member_of_a_noun_is_described),
         cmocka_unit_test(test_examples_match_their_schemas),
         cmocka_unit_test(test_event_streams_declare_their_events),
         cmocka_unit_test(test_arrays_and_objects_say_what_is_in_them),
