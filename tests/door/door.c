@@ -71,12 +71,33 @@ static void repeat(struct door_call *call)
                           "loud", front_query_bool(call, "loud")));
 }
 
+#define E_REPEAT JSON({"word" : "hello"})
+
+static const struct door_field repeat_fields[] = {
+    {"word", "The word."},
+    {NULL, NULL},
+};
+
+static const struct door_field echo_fields[] = {
+    {"Echo", "What came back."},
+    {"Echo.echo", "Whether it worked."},
+    {"Echo.word", "The word."},
+    {NULL, NULL},
+};
+
+static const struct door_tag tags[] = {
+    {"Echo", "Words that come back."},
+    {NULL, NULL},
+};
+
 static const struct door_route routes[] = {
     {
         .method = "GET",
         .path = "/echo/{word}",
         .name = "sayEcho",
         .summary = "Says a word again",
+        .tag = "Echo",
+        .description = "The count tells that the door remembers its calls.",
         .params = {IN_THE_PATH("word", "what is said")},
         .status = 200,
         .type = TYPE_JSON,
@@ -89,9 +110,13 @@ static const struct door_route routes[] = {
         .path = "/echo",
         .name = "repeatEcho",
         .summary = "Says the word of the body again",
+        .tag = "Echo",
+        .description = "The word may not be empty.",
         .params = {QUERY("loud", S_BOOLEAN, "whether it is loud")},
         .body = BODY_JSON,
         .request = OBJECT(MEMBER("word", S_NAME), "word"),
+        .fields = repeat_fields,
+        .example = E_REPEAT,
         .status = 201,
         .type = TYPE_JSON,
         .reply = REF("Echo"),
@@ -102,9 +127,11 @@ static const struct door_route routes[] = {
 
 static const struct door_ops echo_door = {
     .name = "echo",
+    .tags = tags,
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),
     .schemas = "\"Echo\":" OPEN_OBJECT(MEMBER("echo", S_BOOLEAN) ALSO("word", S_STRING), "echo"),
+    .schema_fields = echo_fields,
     .claims = claims,
     .open = open_door,
     .close = free,

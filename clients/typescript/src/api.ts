@@ -104,6 +104,18 @@ export interface CellResult {
     meta: Record<string, unknown>;
 }
 
+export interface ChangeEvent {
+    kind: "created" | "written" | "removed" | "renamed_from" | "renamed_to" | "attributes" | "overflow";
+    path: string;
+    type: "file" | "folder";
+}
+
+export interface ClosedEvent {
+    code: string;
+    message: string;
+    quota?: string;
+}
+
 export interface Context {
     id: string;
     name?: string | null;
@@ -154,9 +166,31 @@ export interface Error {
     error: ErrorError;
 }
 
+export interface Event {
+    id: number;
+    time: string;
+    type: string;
+    session_id: string | null;
+}
+
+export interface ExceptionEvent {
+    name: string;
+    value: string;
+    traceback: string;
+}
+
 export interface ExecuteError {
     error: string;
     code: string;
+}
+
+export interface InfoLimits {
+    timeout_s?: number;
+    memory_bytes?: number;
+    disk_bytes?: number;
+    output_bytes?: number;
+    pids?: number;
+    cpu_millis?: number;
 }
 
 export interface Info {
@@ -167,12 +201,26 @@ export interface Info {
     generation?: number;
     socket?: string | null;
     state?: string | null;
+    config_file?: string | null;
     started_at?: string;
     sessions: number;
     max_sessions?: number;
-    limits?: Record<string, unknown>;
+    limits?: InfoLimits;
     languages?: string[];
-    libraries?: Record<string, unknown>;
+    libraries?: Record<string, string>;
+}
+
+export interface InstallEventInstallError {
+    code?: string;
+    message?: string;
+}
+
+export interface InstallEvent {
+    state: "installing" | "installed" | "failed";
+    package?: string;
+    installed?: Package[];
+    install_note?: string;
+    install_error?: InstallEventInstallError;
 }
 
 export interface Key {
@@ -199,9 +247,21 @@ export interface Output {
     url?: string | null;
 }
 
+export interface OutputEvent {
+    offset: number;
+    data: string;
+    encoding: "utf8" | "base64";
+}
+
 export interface Package {
     name: string;
     version: string;
+}
+
+export interface ProcessError {
+    code?: string;
+    message?: string;
+    provider?: string;
 }
 
 export interface Process {
@@ -216,11 +276,16 @@ export interface Process {
     exit_code?: number | null;
     signal?: number | null;
     timed_out?: boolean;
+    oom_killed?: boolean;
     background?: boolean;
     pty?: boolean;
     stdout_bytes?: number;
     stderr_bytes?: number;
-    error?: Record<string, unknown> | null;
+    error?: ProcessError | null;
+}
+
+export interface ProgressEvent {
+    line: string;
 }
 
 export interface Result {
@@ -229,6 +294,24 @@ export interface Result {
     exit_code: number;
     duration: number;
     meta: Record<string, unknown>;
+}
+
+export interface RunOutputEvent {
+    data: string;
+    encoding: "utf8" | "base64";
+}
+
+export interface SessionLimits {
+    memory_bytes?: number;
+    disk_bytes?: number;
+    pids?: number;
+    cpu_millis?: number;
+}
+
+export interface SessionIsolation {
+    level?: string;
+    layers?: string[];
+    missing?: string[];
 }
 
 export interface Session {
@@ -240,19 +323,25 @@ export interface Session {
     created_at?: string;
     last_used_at?: string;
     expires_at?: string | null;
+    age_limit_at?: string | null;
     idle_timeout_s?: number;
     ended_at?: string | null;
     end_reason?: string | null;
     provider?: string;
-    env?: Record<string, unknown>;
-    datasets?: unknown[];
+    env?: Record<string, string>;
+    datasets?: Dataset[];
     running?: number;
     executions?: number;
     output_folder?: string | null;
-    limits?: Record<string, unknown>;
-    isolation?: Record<string, unknown> | null;
+    limits?: SessionLimits;
+    isolation?: SessionIsolation | null;
     type?: string;
     settings?: Record<string, string>;
+}
+
+export interface TemplateTiersItem {
+    name?: string;
+    modules?: string[];
 }
 
 export interface Template {
@@ -261,11 +350,11 @@ export interface Template {
     state: "built" | "not_built" | "stale";
     layer?: string | null;
     python?: string | null;
-    packages?: Record<string, unknown>[];
+    packages?: Package[];
     bytes?: number;
     files?: number;
-    tiers?: Record<string, unknown>[];
-    env?: Record<string, unknown>;
+    tiers?: TemplateTiersItem[];
+    env?: Record<string, string>;
     built_at?: string | null;
     used_by?: number;
     was_there?: boolean;
@@ -277,7 +366,17 @@ export interface Tool {
     category: string;
     description: string;
     parameters: Record<string, unknown>;
-    annotations: Record<string, unknown>;
+    annotations: Record<string, boolean>;
+}
+
+export interface ValueEvent {
+    data: Record<string, unknown>;
+    truncated: string[];
+    count?: number;
+}
+
+export interface WatchEvent {
+    path: string;
 }
 
 export interface BuildTemplateBodyTiersItem {

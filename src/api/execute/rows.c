@@ -44,7 +44,31 @@
                 ALSO("current_load", NUMBER)                                                   \
                 ALSO("uptime_seconds", NUMBER),                                                \
                 "status", "mode", "capacity", "current_load", "uptime_seconds")
+#define E_EXECUTE                                                                              \
+    JSON({"code":"print(open('a.txt').read())","language":"python","timeout_seconds":30,       \
+          "files":{"a.txt":"aGVsbG8K"}})
 /* clang-format on */
+
+static const struct door_field execute_fields[] = {
+    {"code", "The source."},
+    {"timeout_seconds", "Wall time after which the program is killed."},
+    {"requirements", "Packages to install for this run, as pip takes them."},
+    {"files", "Files for the run: base64 of the content by name."},
+    {"language", "`node` is `javascript`, `shell` is `bash`; default `python`."},
+    {NULL, NULL},
+};
+
+static const struct door_field error_fields[] = {
+    {"ExecuteError", "Why a request failed, in the shape of this door."},
+    {"ExecuteError.error", "What happened and what to do next."},
+    {"ExecuteError.code", "Stable: programs decide by it."},
+    {NULL, NULL},
+};
+
+static const struct door_tag tags[] = {
+    {"Execute", "One call that runs code, in the shape that other code executors have."},
+    {NULL, NULL},
+};
 
 static const struct door_route routes[] = {
     {
@@ -52,9 +76,15 @@ static const struct door_route routes[] = {
         .path = "/execute",
         .name = "execute",
         .summary = "Runs code in a fresh box: packages and files in, the result and its files out",
+        .tag = "Execute",
+        .description = "For clients of code executors that have this one call. The box is removed "
+                       "after the run; files that the code leaves in `/tmp/output` are in "
+                       "`files_produced`. docs/execute.md has the rules.",
         .body = BODY_JSON,
         .request = B_EXECUTE,
         .request_max = LIMIT_EXECUTE_BODY,
+        .fields = execute_fields,
+        .example = E_EXECUTE,
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_EXECUTE,
@@ -66,6 +96,8 @@ static const struct door_route routes[] = {
         .path = "/health",
         .name = "executeHealth",
         .summary = "Whether POST /execute works, and how busy it is",
+        .tag = "Execute",
+        .description = "Needs no key.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_HEALTH,
@@ -113,10 +145,12 @@ static json_t *responses(const struct door_route *route)
 /* The door checks everything itself, because its error texts differ. */
 const struct door_ops execute_door = {
     .name = "execute",
+    .tags = tags,
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),
     .schemas = "\"ExecuteError\":" OPEN_OBJECT(MEMBER("error", S_STRING) ALSO("code", S_STRING),
                                                "error", "code"),
+    .schema_fields = error_fields,
     .checks_itself = true,
     .open = open_door,
     .close = free,

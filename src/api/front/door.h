@@ -60,20 +60,45 @@ struct door_param {
 };
 #define DOOR_PARAMS_MAX 8
 
+/* A group of operations, for the document and the page at /docs. */
+struct door_tag {
+    const char *name; /* NULL: the end */
+    const char *help;
+};
+
+/* What a member of a request's body, or of one of the door's schemas, means. */
+struct door_field {
+    const char *name; /* "limits.memory"; "datasets.name": of each item. NULL: the end */
+    const char *help; /* a text for OpenAPI, with Markdown */
+};
+
+/* A kind of event of a reply of type TYPE_EVENTS. */
+struct door_event {
+    const char *name;    /* NULL: the end */
+    const char *schema;  /* of its data */
+    const char *example; /* of its data, as JSON */
+    const char *help;
+};
+
 struct door_call;
 struct door_route {
     const char *method;
     const char *path; /* "/v1/x/{id}/{name*}", as http_route.pattern */
     const char *name; /* operationId; NULL: the OpenAPI document does not have it */
     const char *summary;
+    const char *tag;         /* one of the door's tags */
+    const char *description; /* what the summary leaves out: whole sentences, with Markdown */
     struct door_param params[DOOR_PARAMS_MAX];
     enum door_body body;
-    const char *request; /* BODY_JSON: its schema */
-    size_t request_max;  /* BODY_JSON: bytes; 0: LIMIT_REQUEST_JSON */
-    unsigned status;     /* of success */
-    const char *type;    /* of the reply */
-    const char *reply;   /* its schema; NULL: bytes or events */
-    bool has_events;     /* the reply may be events too (Accept: text/event-stream) */
+    const char *request;             /* BODY_JSON: its schema */
+    size_t request_max;              /* BODY_JSON: bytes; 0: LIMIT_REQUEST_JSON */
+    const struct door_field *fields; /* BODY_JSON: its members; NULL: it has none */
+    const char *example;             /* BODY_JSON: a body that the schema accepts */
+    unsigned status;                 /* of success */
+    const char *type;                /* of the reply */
+    const char *reply;               /* its schema; NULL: bytes or events */
+    /* Events of the reply; with another `type`, for clients with Accept: text/event-stream. */
+    const struct door_event *events;
     bool has_background; /* 202 and a Process, when the body says so */
     const char *errors;  /* codes of its own, separated by blanks; common codes are left out */
     const char *label;   /* `door` of the metrics; NULL: that of the door */
@@ -114,7 +139,9 @@ struct door_ops {
         *prefix; /* paths below it belong to this door even where no row matches; NULL: none */
     const struct door_route *routes;
     size_t route_count;
-    const char *schemas; /* members of components.schemas of OpenAPI, as text; NULL: none */
+    const struct door_tag *tags; /* in the order of the document; NULL: none */
+    const char *schemas;         /* members of components.schemas of OpenAPI, as text; NULL: none */
+    const struct door_field *schema_fields; /* "Session.name": what their members mean */
     /* The door has its own rules for query and body: they are not checked, and `body` of a call
      * is NULL. */
     bool checks_itself;

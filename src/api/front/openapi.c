@@ -34,14 +34,45 @@ static json_t *make_params(const struct door_route *route)
     return array;
 }
 
+/* The schema of a member, by a name as "datasets.name"; borrowed, NULL: there is no such member. */
+static json_t *find_member(json_t *schema, const char *name)
+{
+    while (schema && *name) {
+        size_t length = strcspn(name, ".");
+        json_t *items = json_object_get(schema, "items");
+        json_t *members = json_object_get(items ? items : schema, "properties");
+        char word[64];
+
+        str_format(word, sizeof(word), "%.*s", (int)length, name);
+        schema = json_object_get(members, word);
+        name += length + strspn(name + length, ".");
+    }
+    return schema;
+}
+
+static void add_descriptions(json_t *schema, const struct door_field *fields)
+{
+    for (; fields && fields->name; fields++)
+        json_object_set_new(find_member(schema, fields->name), "description",
+                            json_string(fields->help));
+}
+
+/* Bytes: `format` is what generators of clients look for. */
+static json_t *bytes_schema(void)
+{
+    return json_pack("{s:s, s:s}", "type", "string", "format", "binary");
+}
+
 static json_t *make_body(const struct door_route *route)
 {
     bool is_json = route->body == BODY_JSON;
-    json_t *schema = is_json ? parse(route->request) : json_object();
+    json_t *schema = is_json ? parse(route->request) : bytes_schema();
     bool is_required = json_array_size(json_object_get(schema, "required")) > 0;
 
-    return json_pack("{s:b, s:{s:{s:o}}}", "required", is_required, "content",
-                     is_json ? TYPE_JSON : TYPE_BYTES, "schema", schema);
+    add_descriptions(schema, route->fields);
+    return json_pack("{s:b, s:{s:{s:o, s:o*}}}", "required", is_required, "content",
+                     is_json ? TYPE_JSON : TYPE_BYTES, "schema", schema, "example",
+                     route->example ? parse(route->example) : NULL);
 }
 
 /*
@@ -63,7 +94,11 @@ static int add_errors(json_t *responses, const char *codes)
         response = json_object_get(responses, status);
         if (response) {
             const char *before = json_string_value(json_object_get(response, "description"));
+            char quoted[ARRAY_SIZE(word) + 2];
 
+            str_format(quoted, sizeof(quoted), "`%s`", word);
+            if (strstr(before, quoted))
+                continue; /* a row may name a code that all rows of its kind have */
             if (json_object_set_new(response, "description",
                                     json_sprintf("%s, `%s`", before, word)) < 0)
                 return -ENOMEM;
@@ -78,14 +113,46 @@ static int add_errors(json_t *responses, const char *codes)
     return 0;
 }
 
+/*
+ * A reply of events. OpenAPI 3.1 can only say that it is text: `x-events` has the name of each
+ * event and the schema of its data, and the example shows how they are written.
+ */
+static json_t *events_content(const struct door_event *events)
+{
+    CLEANUP(buf_free) struct buf example = BUF_INIT(64 * KIB);
+    CLEANUP(json_decrefp) json_t *kinds = json_object();
+
+    for (; events && events->name; events++) {
+        const char *const pieces[] = {"event: ", events->name, "\ndata: ", events->example, "\n\n"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(pieces); i++)
+            if (buf_append_text(&example, pieces[i]) < 0)
+                return NULL;
+        if (json_object_set_new(kinds, events->name,
+                                json_pack("{s:s, s:o}", "description", events->help, "schema",
+                                          parse(events->schema))) < 0)
+            return NULL;
+    }
+    return json_pack("{s:{s:s, s:s}, s:s, s:O}", "schema", "type", "string", "description",
+                     "server-sent events; x-events has the schema of each event's data", "example",
+                     buf_text(&example), "x-events", kinds);
+}
+
 json_t *openapi_content(const struct door_route *route)
 {
-    json_t *schema = route->reply ? parse(route->reply) : json_pack("{s:s}", "type", "string");
-    json_t *content = json_pack("{s:{s:o}}", route->type, "schema", schema);
+    bool is_bytes = str_equal(route->type, TYPE_BYTES);
+    json_t *schema = is_bytes ? bytes_schema() : json_pack("{s:s}", "type", "string");
+    json_t *content = json_object();
 
-    if (content && route->has_events)
-        json_object_set_new(content, TYPE_EVENTS,
-                            json_pack("{s:{s:s}}", "schema", "type", "string"));
+    if (route->reply) {
+        json_decref(schema);
+        schema = parse(route->reply);
+    }
+    if (!str_equal(route->type, TYPE_EVENTS))
+        json_object_set_new(content, route->type, json_pack("{s:O}", "schema", schema));
+    json_decref(schema);
+    if (route->events)
+        json_object_set_new(content, TYPE_EVENTS, events_content(route->events));
     return content;
 }
 
@@ -128,11 +195,12 @@ static json_t *make_security(const struct door_route *route)
 
 static json_t *make_operation(const struct door_ops *ops, const struct door_route *route)
 {
-    json_t *operation =
-        json_pack("{s:s, s:s, s:o, s:o, s:o}", "operationId", route->name, "summary",
-                  route->summary, "parameters", make_params(route), "responses",
-                  ops->responses ? ops->responses(route) : make_responses(route), "security",
-                  make_security(route));
+    json_t *operation = json_pack(
+        "{s:s, s:s, s:s*, s:o*, s:o, s:o, s:o}", "operationId", route->name, "summary",
+        route->summary, "description", route->description, "tags",
+        route->tag ? json_pack("[s]", route->tag) : NULL, "parameters", make_params(route),
+        "responses", ops->responses ? ops->responses(route) : make_responses(route), "security",
+        make_security(route));
 
     if (operation && route->body != BODY_NONE &&
         json_object_set_new(operation, "requestBody", make_body(route)) < 0) {
@@ -186,6 +254,18 @@ static json_t *make_paths(const struct door_list *doors)
     return paths;
 }
 
+/* The groups of every door. */
+static json_t *make_tags(const struct door_list *doors)
+{
+    json_t *tags = json_array();
+
+    for (size_t i = 0; tags && i < doors->count; i++)
+        for (const struct door_tag *tag = doors->rows[i]->tags; tag && tag->name; tag++)
+            json_array_append_new(
+                tags, json_pack("{s:s, s:s}", "name", tag->name, "description", tag->help));
+    return tags;
+}
+
 /* The schemas of every door. */
 static json_t *make_schemas(const struct door_list *doors)
 {
@@ -195,7 +275,9 @@ static json_t *make_schemas(const struct door_list *doors)
         const char *text = doors->rows[i]->schemas;
         CLEANUP(json_decrefp) json_t *own = text ? json_sprintf("{%s}", text) : NULL;
         CLEANUP(json_decrefp) json_t *members = parse(json_string_value(own));
+        CLEANUP(json_decrefp) json_t *whole = json_pack("{s:O}", "properties", members);
 
+        add_descriptions(whole, doors->rows[i]->schema_fields);
         if (!members || json_object_update(schemas, members) < 0) {
             json_decref(schemas);
             schemas = NULL;
@@ -226,12 +308,12 @@ static json_t *make_components(const struct door_list *doors)
 
 json_t *openapi_json(const struct door_list *doors)
 {
-    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:o, s:o}", "openapi", "3.1.0", "info",
-                     "title", "Bailey", "version", BAILEY_VERSION, "description",
+    return json_pack("{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:o, s:o, s:o}", "openapi", "3.1.0",
+                     "info", "title", "Bailey", "version", BAILEY_VERSION, "description",
                      "Sessions, commands, files and tools in sandboxes, over the daemon's unix "
                      "socket (no key) or TCP (a key with the scope that the operation names).",
-                     "servers", "url", "/", "paths", make_paths(doors), "components",
-                     make_components(doors));
+                     "servers", "url", "/", "tags", make_tags(doors), "paths", make_paths(doors),
+                     "components", make_components(doors));
 }
 
 int openapi_write(const struct door_list *doors, struct buf *text)

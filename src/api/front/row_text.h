@@ -14,7 +14,7 @@
  */
 #define JSON(...) #__VA_ARGS__
 
-#define S_ANY_OBJECT  JSON({"type":"object"})
+#define S_ANY_OBJECT  JSON({"type":"object","additionalProperties":true})
 #define S_STRING      JSON({"type":"string"})
 #define S_NAME        JSON({"type":"string","minLength":1})
 #define S_TEXT        JSON({"type":"string","contentMediaType":"text/plain"})
@@ -68,6 +68,6 @@
 /* Codes of errors that many rows have. */
 #define SESSION_ERRORS "session_not_found session_ambiguous session_ended"
 #define BOX_ERRORS SESSION_ERRORS " box_failed box_lost refused shutting_down"
-#define EXECUTION_ERRORS "session_not_found session_ambiguous execution_not_found"
+#define EXECUTION_ERRORS "session_not_found session_ambiguous session_ended execution_not_found"
 
 #endif

@@ -17,6 +17,7 @@
 
 extern const struct door_ops rest_door; /* routes.c */
 extern const char rest_nouns[];         /* nouns.c: members of components.schemas, as text */
+extern const struct door_field rest_noun_fields[]; /* nouns.c: what their members mean */
 
 /*
  * Checks of an environment (NULL: none) that the schema cannot express; false: it was answered

@@ -4,6 +4,7 @@
  */
 #include "api/front/row_text.h"
 #include "api/rest/rest_private.h"
+#include "api/rest/row_help.h"
 #include "api/start.h"
 #include "base/cleanup.h"
 
@@ -99,6 +100,31 @@
                               "certificate", "key")),                            \
            "settings")
 
+/* Examples of bodies. */
+#define E_RELOAD JSON({"settings":{"SANDBOX_TIMEOUT_SEC":"120"}})
+#define E_TOOL JSON({"command":["ls","-l","/tmp/data"],"session":"analysis"})
+#define E_RUN JSON({"code":"print(6 * 7)","language":"python","timeout":30})
+#define E_SESSION                                                        \
+    JSON({"name":"analysis","idle_timeout_s":3600,"limits":{"memory":"1g"}, \
+          "datasets":[{"name":"sales","content":"month,total\nJan,42\n"}]})
+#define E_EXTEND JSON({"seconds":3600})
+#define E_COMMAND JSON({"argv":["/bin/sh","-c","wc -l < /tmp/data/sales.csv"],"timeout":60})
+#define E_SIGNAL JSON({"signal":"TERM"})
+#define E_RESIZE JSON({"rows":40,"columns":120})
+#define E_CELL JSON({"code":"x = 6\nx * 7","language":"python"})
+#define E_CONTEXT JSON({"language":"python","name":"second"})
+#define E_PACKAGES JSON({"packages":["tabulate==0.9.0"]})
+#define E_MKDIR JSON({"path":"/workspace/reports","mode":"0755"})
+#define E_MOVE JSON({"from":"/workspace/draft.txt","to":"/workspace/final.txt"})
+#define E_CHMOD JSON({"path":"/workspace/run.sh","mode":"0755"})
+#define E_LINK JSON({"seconds":600})
+#define E_KEEP JSON({"keep":true})
+#define E_TEMPLATE                                                        \
+    JSON({"name":"tables","description":"Tables as text","packages":["tabulate==0.9.0"], \
+          "tiers":[{"name":"base","modules":["tabulate"]}]})
+#define E_KEY JSON({"name":"ci","tenant":"acme","scopes":["run","sessions"],"expires_s":2592000})
+#define E_ROTATE JSON({"grace_s":3600})
+
 /* Bodies of replies. */
 #define R_PATH OBJECT(MEMBER("path", S_STRING), "path")
 #define R_WRITTEN OBJECT(MEMBER("path", S_STRING) ALSO("bytes", S_COUNT), "path", "bytes")
@@ -158,6 +184,9 @@ static const struct door_route routes[] = {
         .path = "/healthz",
         .name = "health",
         .summary = "Whether the daemon answers",
+        .tag = "Server",
+        .description = "Needs no key and touches no session: for load balancers and for scripts "
+                       "that wait for the daemon.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = OBJECT(MEMBER("status", S_STRING), "status"),
@@ -170,6 +199,10 @@ static const struct door_route routes[] = {
         .path = "/v1/info",
         .name = "info",
         .summary = "What this daemon is",
+        .tag = "Server",
+        .description =
+            "Version, processes, limits and languages of the daemon, and how many sessions it has. "
+            "Paths and process ids of the machine are told over the unix socket only.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Info"),
@@ -181,6 +214,9 @@ static const struct door_route routes[] = {
         .path = "/v1/warm",
         .name = "warm",
         .summary = "Zygotes and prewarmed boxes, with their memory",
+        .tag = "Server",
+        .description = "What is kept ready so that a session starts quickly: warm interpreters "
+                       "(zygotes) and boxes that wait for a session.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_WARM,
@@ -193,8 +229,14 @@ static const struct door_route routes[] = {
         .name = "reload",
         .summary = "Loads new configuration and certificates, over the daemon's own socket only; "
                    "says what changed and what needs a restart",
+        .tag = "Server",
+        .description =
+            "What `bailey reload` sends. Sessions that exist keep their settings; a setting that "
+            "needs a restart is named in `restart`. Over TCP the answer is always 403.",
         .body = BODY_JSON,
         .request = B_RELOAD,
+        .fields = rest_reload_fields,
+        .example = E_RELOAD,
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_RELOADED,
@@ -209,6 +251,9 @@ static const struct door_route routes[] = {
         .path = "/v1/tools",
         .name = "listTools",
         .summary = "The tools with their schemas",
+        .tag = "Tools",
+        .description = "The same tools that MCP clients see, each with the JSON Schema of its "
+                       "parameters and with hints for a model.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = LIST_OF("tools", "Tool"),
@@ -221,11 +266,17 @@ static const struct door_route routes[] = {
         .name = "callTool",
         .summary =
             "Calls a tool with parameters or the envelope; an error of the tool is a reply of 200",
+        .tag = "Tools",
+        .description =
+            "The body is what the tool's schema asks for (`GET /v1/tools`), or the envelope of "
+            "docs/tools.md. A tool that fails says so in `success`, with `error`, `code` and "
+            "`hint`. Without a session the call makes one of its own, which the reply names.",
         .params = {IN_THE_PATH("name", "the tool"),
                    QUERY("session", S_NAME, "session to use if the parameters name none"),
                    PINNED_SESSION},
         .body = BODY_JSON,
         .request = S_ANY_OBJECT,
+        .example = E_TOOL,
         .status = 200,
         .type = TYPE_JSON,
         .reply = S_ANY_OBJECT,
@@ -239,11 +290,19 @@ static const struct door_route routes[] = {
         .name = "run",
         .summary =
             "Runs code in a fresh box: its result, or its events (Accept: text/event-stream)",
+        .tag = "Runs",
+        .description = "The box is made for this run and removed after it; nothing is kept but the "
+                       "result. A program that fails is a reply of 200 with its `exit_code`. The "
+                       "header `Bailey-Execution` of the reply names the run. With `Accept: "
+                       "text/event-stream` the output arrives while the program runs.",
         .body = BODY_JSON,
         .request = B_RUN,
+        .fields = rest_run_fields,
+        .example = E_RUN,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Result"),
+        .events = rest_run_events,
         .errors = "too_large no_interpreter refused box_failed shutting_down template_not_found "
                   "template_not_built run_differs",
         .scope = SCOPE_RUN,
@@ -254,6 +313,9 @@ static const struct door_route routes[] = {
         .path = "/v1/run/{execution}",
         .name = "stopRun",
         .summary = "Ends a running run; the request that started it gets its result",
+        .tag = "Runs",
+        .description =
+            "Every process of the run is killed. The reply comes before the run has ended.",
         .params = {IN_THE_PATH("execution", "the run's id, from the header Bailey-Execution")},
         .status = 202,
         .type = TYPE_JSON,
@@ -269,8 +331,15 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions",
         .name = "createSession",
         .summary = "Creates a session; its box is made at its first use",
+        .tag = "Sessions",
+        .description = "A session keeps files, processes and variables until it is deleted, unused "
+                       "for `idle_timeout_s` or older than `max_age_s`. Every member is optional: "
+                       "`{}` makes a session with the daemon's settings. `name` can be used "
+                       "instead of the id in every address.",
         .body = BODY_JSON,
         .request = B_SESSION,
+        .fields = rest_session_fields,
+        .example = E_SESSION,
         .status = 201,
         .type = TYPE_JSON,
         .reply = REF("Session"),
@@ -284,6 +353,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions",
         .name = "listSessions",
         .summary = "Sessions, newest first",
+        .tag = "Sessions",
+        .description =
+            "Sessions of the caller's tenant; over the unix socket those of all tenants.",
         .params = {QUERY("all", S_BOOLEAN, "include ended sessions")},
         .status = 200,
         .type = TYPE_JSON,
@@ -296,6 +368,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}",
         .name = "getSession",
         .summary = "One session, live or ended",
+        .tag = "Sessions",
+        .description = "An ended session is described too, with `end_reason`; its files are gone.",
         .params = {SESSION_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -309,9 +383,13 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/extend",
         .name = "extendSession",
         .summary = "Postpones the end of a session",
+        .tag = "Sessions",
+        .description = "Moves the session's idle limit and its age limit by up to a day.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = B_EXTEND,
+        .fields = rest_extend_fields,
+        .example = E_EXTEND,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Session"),
@@ -324,6 +402,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}",
         .name = "deleteSession",
         .summary = "Ends a session with all that runs in it",
+        .tag = "Sessions",
+        .description =
+            "Ends its processes and removes its files and its outputs; outputs that are kept stay.",
         .params = {SESSION_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -340,13 +421,20 @@ static const struct door_route routes[] = {
         .name = "exec",
         .summary = "Runs a command: its result, its events (Accept: text/event-stream), or 202 at "
                    "once in the background",
+        .tag = "Commands",
+        .description =
+            "The words of `argv` are given to the program as they are: for pipes and variables use "
+            "`[\"/bin/sh\", \"-c\", \"...\"]`. A program that fails is a reply of 200 with its "
+            "`exit_code`. A client that leaves ends the command, unless it runs in the background.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = START_COMMAND_SCHEMA,
+        .fields = rest_command_fields,
+        .example = E_COMMAND,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Result"),
-        .has_events = true,
+        .events = rest_command_events,
         .has_background = true,
         .errors = BOX_ERRORS " too_large disk_full",
         .scope = SCOPE_SESSIONS,
@@ -357,6 +445,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/processes",
         .name = "listProcesses",
         .summary = "Executions, newest first",
+        .tag = "Commands",
+        .description = "Commands and cells of the session, those that have ended included.",
         .params = {SESSION_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -370,6 +460,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/processes/{execution}",
         .name = "getProcess",
         .summary = "One execution",
+        .tag = "Commands",
+        .description =
+            "With `wait` the reply comes when the execution has ended, or after so many seconds.",
         .params = {SESSION_ID, EXECUTION, QUERY("wait", S_WAIT, "seconds to wait for its end")},
         .status = 200,
         .type = TYPE_JSON,
@@ -384,6 +477,9 @@ static const struct door_route routes[] = {
         .name = "getOutput",
         .summary =
             "Bytes of a stream so far; headers Bailey-Offset, -Next-Offset, -Total, -Running",
+        .tag = "Commands",
+        .description = "Also works while the execution runs: ask again from `Bailey-Next-Offset`. "
+                       "The newest 64 MiB of each stream are kept.",
         .params = {SESSION_ID, EXECUTION, QUERY("stream", S_STREAM, "default stdout"),
                    QUERY("offset", S_COUNT, "where to begin"),
                    QUERY("length", S_COUNT, "at most so many")},
@@ -399,9 +495,14 @@ static const struct door_route routes[] = {
         .name = "followProcess",
         .summary =
             "Events started, stdout, stderr, exit, of a cell result, display and error; resumable",
+        .tag = "Commands",
+        .description =
+            "Begins with the oldest output that is kept. A client that lost its connection sends "
+            "the id of the last event it has seen as `Last-Event-ID` and gets what follows.",
         .params = {SESSION_ID, EXECUTION, LAST_EVENT},
         .status = 200,
         .type = TYPE_EVENTS,
+        .events = rest_execution_events,
         .errors = EXECUTION_ERRORS " offset_gone",
         .scope = SCOPE_SESSIONS,
         .handle = processes_events,
@@ -411,9 +512,14 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/processes/{execution}/signal",
         .name = "signalProcess",
         .summary = "Sends a signal",
+        .tag = "Commands",
+        .description =
+            "An execution that has not begun yet is ended by any signal. `INT` interrupts a cell.",
         .params = {SESSION_ID, EXECUTION},
         .body = BODY_JSON,
         .request = START_SIGNAL_SCHEMA,
+        .fields = rest_signal_fields,
+        .example = E_SIGNAL,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Process"),
@@ -426,6 +532,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/processes/{execution}/stdin",
         .name = "writeInput",
         .summary = "Bytes for the standard input",
+        .tag = "Commands",
+        .description = "For a command that was started with `stdin: true` or with a terminal. The "
+                       "reply comes when the process has room for all bytes.",
         .params = {SESSION_ID, EXECUTION,
                    QUERY("end", S_BOOLEAN, "close the standard input after these bytes")},
         .body = BODY_BYTES,
@@ -441,9 +550,13 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/processes/{execution}/resize",
         .name = "resizeTerminal",
         .summary = "The size of its terminal",
+        .tag = "Commands",
+        .description = "For a command that was started with `pty`; its program gets SIGWINCH.",
         .params = {SESSION_ID, EXECUTION},
         .body = BODY_JSON,
         .request = START_RESIZE_SCHEMA,
+        .fields = rest_resize_fields,
+        .example = E_RESIZE,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Process"),
@@ -459,12 +572,19 @@ static const struct door_route routes[] = {
         .name = "runCell",
         .summary = "Runs code that keeps its variables: its result, its events (Accept: "
                    "text/event-stream), or 202 at once in the background",
+        .tag = "Cells",
+        .description = "Variables, imports and functions stay for the next cell of the same "
+                       "context. Without `context` the cell runs in the default context of its "
+                       "language. An exception is a reply of 200 with `error`.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = START_CELL_SCHEMA,
+        .fields = rest_cell_fields,
+        .example = E_CELL,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("CellResult"),
+        .events = rest_execution_events,
         .has_background = true,
         .errors = BOX_ERRORS
         " context_not_found too_many_contexts no_interpreter too_large disk_full blocked_import",
@@ -476,6 +596,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/contexts",
         .name = "listContexts",
         .summary = "Contexts, oldest first",
+        .tag = "Cells",
+        .description = "Each language has a default context, which cells without `context` use.",
         .params = {SESSION_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -489,9 +611,13 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/contexts",
         .name = "createContext",
         .summary = "Creates a context; its kernel starts with its first cell",
+        .tag = "Cells",
+        .description = "Contexts of one session share its files, not their variables.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = B_CONTEXT,
+        .fields = rest_context_fields,
+        .example = E_CONTEXT,
         .status = 201,
         .type = TYPE_JSON,
         .reply = REF("Context"),
@@ -504,6 +630,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/contexts/{context}/restart",
         .name = "restartContext",
         .summary = "Ends its kernel with all variables; the next cell starts a new one",
+        .tag = "Cells",
+        .description = "The cell that runs is ended, and cells that wait in the context fail.",
         .params = {SESSION_ID, CONTEXT},
         .status = 200,
         .type = TYPE_JSON,
@@ -517,6 +645,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/contexts/{context}/interrupt",
         .name = "interruptContext",
         .summary = "Interrupts the running cell; variables stay",
+        .tag = "Cells",
+        .description = "Like Ctrl-C in a terminal: in Python the cell gets a KeyboardInterrupt.",
         .params = {SESSION_ID, CONTEXT},
         .status = 200,
         .type = TYPE_JSON,
@@ -530,6 +660,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/contexts/{context}",
         .name = "deleteContext",
         .summary = "Removes a context with its kernel",
+        .tag = "Cells",
+        .description = "The cell that runs is ended, and cells that wait in the context fail.",
         .params = {SESSION_ID, CONTEXT},
         .status = 200,
         .type = TYPE_JSON,
@@ -543,6 +675,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/packages",
         .name = "listPackages",
         .summary = "Packages installed into the session",
+        .tag = "Packages",
+        .description = "What was installed into this session; the packages of its template are not "
+                       "among them.",
         .params = {SESSION_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -556,12 +691,20 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/packages",
         .name = "installPackages",
         .summary = "Installs packages, with the progress as events (Accept: text/event-stream)",
+        .tag = "Packages",
+        .description =
+            "Names as pip takes them, such as `polars` or `tabulate==0.9.0`, within the allow and "
+            "deny lists of the daemon. With `Accept: text/event-stream` the lines of the installer "
+            "arrive as they are printed. A client that leaves cancels the installation.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = B_PACKAGES,
+        .fields = rest_packages_fields,
+        .example = E_PACKAGES,
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_PACKAGES,
+        .events = rest_install_events,
         .errors = SESSION_ERRORS " " INSTALL_ERRORS
                                  " install_denied template_not_found template_not_built",
         .scope = SCOPE_SESSIONS,
@@ -574,6 +717,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files",
         .name = "readFile",
         .summary = "A file's bytes",
+        .tag = "Files",
+        .description =
+            "Paths are those inside of the box, below `/tmp`, `/workspace` or `/home/user`.",
         .params = {SESSION_ID, PATH, QUERY("offset", S_COUNT, "where to begin"),
                    QUERY("length", S_LENGTH, "at most so many")},
         .status = 200,
@@ -587,6 +733,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files",
         .name = "writeFile",
         .summary = "Writes a file atomically; with offset, writes into the existing file",
+        .tag = "Files",
+        .description = "The body is the file. Folders above it are created.",
         .params = {SESSION_ID, PATH,
                    QUERY("mode", S_MODE, "octal; default that of the file it replaces, else 0644"),
                    QUERY("new", S_BOOLEAN, "fail if the file exists"),
@@ -604,6 +752,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files",
         .name = "deleteFile",
         .summary = "Deletes a file or folder",
+        .tag = "Files",
+        .description = "A folder that is not empty needs `recursive`.",
         .params = {SESSION_ID, PATH, QUERY("recursive", S_BOOLEAN, "with all below it")},
         .status = 200,
         .type = TYPE_JSON,
@@ -617,6 +767,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files/stat",
         .name = "statFile",
         .summary = "One entry",
+        .tag = "Files",
+        .description = "Of a symbolic link it describes the link.",
         .params = {SESSION_ID, PATH},
         .status = 200,
         .type = TYPE_JSON,
@@ -630,6 +782,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files/list",
         .name = "listFiles",
         .summary = "Entries of a folder",
+        .tag = "Files",
+        .description = "Names are relative to the folder. `truncated` says that there are more "
+                       "entries than one reply can have.",
         .params = {SESSION_ID, PATH, QUERY("depth", S_DEPTH, "levels below it; 0: all; default 1")},
         .status = 200,
         .type = TYPE_JSON,
@@ -643,9 +798,12 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files/watch",
         .name = "watchFiles",
         .summary = "Events ready, then change",
+        .tag = "Files",
+        .description = "The stream stays open until the client leaves or the session ends.",
         .params = {SESSION_ID, PATH, QUERY("recursive", S_BOOLEAN, "folders below too")},
         .status = 200,
         .type = TYPE_EVENTS,
+        .events = rest_watch_events,
         .errors = FILE_ERRORS,
         .scope = SCOPE_FILES,
         .handle = files_watch,
@@ -655,9 +813,13 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files/mkdir",
         .name = "makeFolder",
         .summary = "Creates a folder and its parents",
+        .tag = "Files",
+        .description = "It is no error if the folder exists.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = B_MKDIR,
+        .fields = rest_mkdir_fields,
+        .example = E_MKDIR,
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_PATH,
@@ -670,9 +832,13 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files/move",
         .name = "moveFile",
         .summary = "Moves a file or folder",
+        .tag = "Files",
+        .description = "A file that exists at `to` is replaced.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = B_MOVE,
+        .fields = rest_move_fields,
+        .example = E_MOVE,
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_PATH,
@@ -685,9 +851,13 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/files/chmod",
         .name = "changeMode",
         .summary = "Changes the mode",
+        .tag = "Files",
+        .description = "Of one file or folder, not of what is below it.",
         .params = {SESSION_ID},
         .body = BODY_JSON,
         .request = B_CHMOD,
+        .fields = rest_chmod_fields,
+        .example = E_CHMOD,
         .status = 200,
         .type = TYPE_JSON,
         .reply = R_PATH,
@@ -702,6 +872,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/datasets",
         .name = "listDatasets",
         .summary = "The session's datasets",
+        .tag = "Datasets and outputs",
+        .description = "Datasets are read-only for the code in the session.",
         .params = {SESSION_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -715,6 +887,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/datasets/{name}",
         .name = "giveDataset",
         .summary = "Uploads a dataset; it appears as /tmp/data/{name}.csv, or with its own ending",
+        .tag = "Datasets and outputs",
+        .description = "The body is the file. A dataset of the same name is replaced. Code reads "
+                       "it from the `path` of the reply.",
         .params = {SESSION_ID, IN_THE_PATH("name", "the dataset's name")},
         .body = BODY_BYTES,
         .status = 201,
@@ -729,6 +904,9 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/outputs",
         .name = "listOutputs",
         .summary = "Files of /tmp/output",
+        .tag = "Datasets and outputs",
+        .description = "What code has left in `/tmp/output`: files that were saved have an `id`, "
+                       "others say in `skipped` why they were not.",
         .params = {SESSION_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -742,6 +920,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/outputs/{name*}",
         .name = "readOutput",
         .summary = "Bytes of a saved output",
+        .tag = "Datasets and outputs",
+        .description = "Ranges (`Range: bytes=0-99`) are supported.",
         .params = {SESSION_ID, IN_THE_PATH("name", "its name, relative to /tmp/output")},
         .status = 200,
         .type = TYPE_BYTES,
@@ -757,6 +937,8 @@ static const struct door_route routes[] = {
         .name = "listArtifacts",
         .summary =
             "Outputs by id, newest first, at most 1000; includes kept outputs of ended sessions",
+        .tag = "Artifacts",
+        .description = "Outputs of all sessions of the caller's tenant.",
         .params = {QUERY("kept", S_BOOLEAN, "only kept outputs")},
         .status = 200,
         .type = TYPE_JSON,
@@ -769,6 +951,8 @@ static const struct door_route routes[] = {
         .path = "/v1/artifacts/{id}",
         .name = "readArtifact",
         .summary = "Bytes of an output by its id, with a key or by a signed link; supports ranges",
+        .tag = "Artifacts",
+        .description = "The `url` of an output and the links of `POST .../link` lead here.",
         .params = {ARTIFACT, QUERY("expires", S_STRING, "of a signed link"),
                    QUERY("signature", S_STRING, "of a signed link")},
         .status = 200,
@@ -783,6 +967,9 @@ static const struct door_route routes[] = {
         .path = "/v1/artifacts/{id}/info",
         .name = "getArtifact",
         .summary = "Describes an output: size, type, hash, expiry time",
+        .tag = "Artifacts",
+        .description =
+            "`expires_at` is when it is removed, unless it is kept or its session ends before.",
         .params = {ARTIFACT},
         .status = 200,
         .type = TYPE_JSON,
@@ -796,9 +983,14 @@ static const struct door_route routes[] = {
         .path = "/v1/artifacts/{id}/link",
         .name = "linkArtifact",
         .summary = "A link to an output that works without a key for a limited time",
+        .tag = "Artifacts",
+        .description = "Everyone who has the link can read this output, and nothing else. It ends "
+                       "with the output.",
         .params = {ARTIFACT},
         .body = BODY_JSON,
         .request = OBJECT(MEMBER("seconds", S_SECONDS)),
+        .fields = rest_link_fields,
+        .example = E_LINK,
         .status = 201,
         .type = TYPE_JSON,
         .reply = R_LINK,
@@ -812,9 +1004,13 @@ static const struct door_route routes[] = {
         .name = "keepArtifact",
         .summary =
             "Keeps an output after its session's end and its expiry time, or stops keeping it",
+        .tag = "Artifacts",
+        .description = "Kept outputs count in the disk quota of the tenant.",
         .params = {ARTIFACT},
         .body = BODY_JSON,
         .request = OBJECT(MEMBER("keep", S_BOOLEAN)),
+        .fields = rest_keep_fields,
+        .example = E_KEEP,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Artifact"),
@@ -827,6 +1023,8 @@ static const struct door_route routes[] = {
         .path = "/v1/artifacts/{id}",
         .name = "deleteArtifact",
         .summary = "Removes an output by its id",
+        .tag = "Artifacts",
+        .description = "Links to it stop working.",
         .params = {ARTIFACT},
         .status = 200,
         .type = TYPE_JSON,
@@ -842,9 +1040,13 @@ static const struct door_route routes[] = {
         .path = "/v1/events",
         .name = "events",
         .summary = "All events; resumable",
+        .tag = "Events",
+        .description = "Of all sessions of the caller's tenant. The stream stays open until the "
+                       "client leaves.",
         .params = {LAST_EVENT},
         .status = 200,
         .type = TYPE_EVENTS,
+        .events = rest_bus_events,
         .scope = SCOPE_SESSIONS,
         .handle = events_all,
     },
@@ -853,9 +1055,12 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/events",
         .name = "sessionEvents",
         .summary = "A session's events; resumable",
+        .tag = "Events",
+        .description = "The stream ends with the session.",
         .params = {SESSION_ID, LAST_EVENT},
         .status = 200,
         .type = TYPE_EVENTS,
+        .events = rest_bus_events,
         .errors = "session_not_found session_ambiguous",
         .scope = SCOPE_SESSIONS,
         .handle = events_session,
@@ -867,6 +1072,8 @@ static const struct door_route routes[] = {
         .path = "/v1/templates",
         .name = "listTemplates",
         .summary = "Templates, built or not",
+        .tag = "Templates",
+        .description = "A session or a run names one as `template`.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = LIST_OF("templates", "Template"),
@@ -878,11 +1085,18 @@ static const struct door_route routes[] = {
         .path = "/v1/templates",
         .name = "buildTemplate",
         .summary = "Builds a template, with its progress as events (Accept: text/event-stream)",
+        .tag = "Templates",
+        .description = "Downloads the packages and installs them into a read-only layer that all "
+                       "its sessions share. With `Accept: text/event-stream` the lines of the "
+                       "installer arrive as they are printed.",
         .body = BODY_JSON,
         .request = B_TEMPLATE,
+        .fields = rest_template_fields,
+        .example = E_TEMPLATE,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Template"),
+        .events = rest_build_events,
         .errors = INSTALL_ERRORS,
         .scope = SCOPE_OPERATOR,
         .handle = templates_build,
@@ -892,6 +1106,8 @@ static const struct door_route routes[] = {
         .path = "/v1/templates/{name}",
         .name = "getTemplate",
         .summary = "One template",
+        .tag = "Templates",
+        .description = "With its packages and the size of its layer.",
         .params = {TEMPLATE},
         .status = 200,
         .type = TYPE_JSON,
@@ -905,6 +1121,8 @@ static const struct door_route routes[] = {
         .path = "/v1/templates/{name}",
         .name = "deleteTemplate",
         .summary = "Removes a template, and its layer when it is unused",
+        .tag = "Templates",
+        .description = "Refused while a session uses it.",
         .params = {TEMPLATE},
         .status = 200,
         .type = TYPE_JSON,
@@ -918,6 +1136,8 @@ static const struct door_route routes[] = {
         .path = "/v1/templates/{name}/verify",
         .name = "verifyTemplate",
         .summary = "Hashes its layer again and compares the hash with the layer's name",
+        .tag = "Templates",
+        .description = "`intact` says whether a file of the layer was changed since it was built.",
         .params = {TEMPLATE},
         .status = 200,
         .type = TYPE_JSON,
@@ -934,6 +1154,8 @@ static const struct door_route routes[] = {
         .name = "listKeys",
         .summary = "API keys of the caller's tenant, without their secrets; for an operator of all "
                    "tenants",
+        .tag = "Keys",
+        .description = "Secrets are not stored, only hashes of them.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = LIST_OF("keys", "Key"),
@@ -946,8 +1168,13 @@ static const struct door_route routes[] = {
         .name = "createKey",
         .summary = "Creates an API key of the caller's tenant, for an operator of any; only this "
                    "reply contains its text",
+        .tag = "Keys",
+        .description = "Without members the key has the scopes `run`, `sessions` and `files`, and "
+                       "does not expire.",
         .body = BODY_JSON,
         .request = B_KEY,
+        .fields = rest_key_fields,
+        .example = E_KEY,
         .status = 201,
         .type = TYPE_JSON,
         .reply = REF("Key"),
@@ -961,9 +1188,13 @@ static const struct door_route routes[] = {
         .name = "rotateKey",
         .summary =
             "Gives a key a new secret; the old one stays valid for grace_s seconds (default 0)",
+        .tag = "Keys",
+        .description = "The reply has the new text of the key; its id, tenant and scopes stay.",
         .params = {KEY_ID},
         .body = BODY_JSON,
         .request = B_ROTATE,
+        .fields = rest_rotate_fields,
+        .example = E_ROTATE,
         .status = 200,
         .type = TYPE_JSON,
         .reply = REF("Key"),
@@ -976,6 +1207,8 @@ static const struct door_route routes[] = {
         .path = "/v1/keys/{id}",
         .name = "deleteKey",
         .summary = "Removes a key, which is invalid at once",
+        .tag = "Keys",
+        .description = "Streams that were opened with it end.",
         .params = {KEY_ID},
         .status = 200,
         .type = TYPE_JSON,
@@ -991,6 +1224,8 @@ static const struct door_route routes[] = {
         .path = "/metrics",
         .name = "metrics",
         .summary = "Metrics for Prometheus, in its text format 0.0.4",
+        .tag = "Metrics and audit",
+        .description = "The page docs/metrics.md has the names and what they mean.",
         .status = 200,
         .type = "text/plain",
         .label = "metrics",
@@ -1003,6 +1238,8 @@ static const struct door_route routes[] = {
         .name = "audit",
         .summary = "Lines of the audit log of the caller's tenant, for an operator of all tenants; "
                    "oldest first, one JSON object each",
+        .tag = "Metrics and audit",
+        .description = "The page docs/audit.md has the members of a line.",
         .params = {QUERY("session", S_NAME, "only of this session, by its full id"),
                    QUERY("tenant", S_NAME, "only of this tenant"),
                    QUERY("action", S_NAME,
@@ -1023,6 +1260,9 @@ static const struct door_route routes[] = {
         .path = "/openapi.json",
         .name = "openapi",
         .summary = "This document",
+        .tag = "Documents",
+        .description = "OpenAPI 3.1, printed from the table that the server uses; `bailey openapi` "
+                       "prints the same.",
         .status = 200,
         .type = TYPE_JSON,
         .reply = S_ANY_OBJECT,
@@ -1035,6 +1275,8 @@ static const struct door_route routes[] = {
         .path = "/docs",
         .name = "docs",
         .summary = "A page that lists the operations and lets a person try one",
+        .tag = "Documents",
+        .description = "One page without external resources.",
         .status = 200,
         .type = "text/html",
         .label = "docs",
@@ -1043,10 +1285,31 @@ static const struct door_route routes[] = {
     },
 };
 
+static const struct door_tag tags[] = {
+    {"Server", "What this daemon is, what it keeps warm, its configuration."},
+    {"Runs", "Code in a fresh sandbox that is removed after it."},
+    {"Tools", "The operations that models call by name, as over MCP."},
+    {"Sessions", "Sandboxes that keep files, processes and variables until they end."},
+    {"Commands", "Programs in a session: results, output, signals, input."},
+    {"Cells", "Code that keeps its variables, in Python, JavaScript or Bash."},
+    {"Packages", "Packages of a session."},
+    {"Files", "Files of a session, by their paths in the box."},
+    {"Datasets and outputs", "Data given to a session, and files that its code made."},
+    {"Artifacts", "Saved outputs of all sessions, by id."},
+    {"Events", "What happens in sessions, as it happens."},
+    {"Templates", "Interpreters and packages for sessions and runs, built once."},
+    {"Keys", "API keys: who may call what over TCP."},
+    {"Metrics and audit", "What the daemon counts, and who did what."},
+    {"Documents", "This description, for programs and for people."},
+    {NULL, NULL},
+};
+
 const struct door_ops rest_door = {
     .name = "rest",
+    .tags = tags,
     .prefix = "/v1/",
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),
     .schemas = rest_nouns,
+    .schema_fields = rest_noun_fields,
 };

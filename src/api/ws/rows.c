@@ -10,6 +10,9 @@ static const struct door_route routes[] = {
         .name = "openAll",
         .summary = "A WebSocket for everything that streams: events of all sessions, commands, "
                    "cells, files; see docs/websocket.md",
+        .tag = "WebSockets",
+        .description = "Each message is a JSON object; docs/websocket.md has their types. Many "
+                       "executions and watches share one connection.",
         .status = 101,
         .errors = "upgrade_required",
         .scope = SCOPE_SESSIONS,
@@ -20,6 +23,8 @@ static const struct door_route routes[] = {
         .path = "/v1/sessions/{id}/ws",
         .name = "openSession",
         .summary = "The same, for one session",
+        .tag = "WebSockets",
+        .description = "As `/v1/ws`, with a session that the messages need not name.",
         .params = {SESSION_ID},
         .status = 101,
         .errors = "session_not_found session_ambiguous upgrade_required",
@@ -32,6 +37,9 @@ static const struct door_route routes[] = {
         .name = "openTerminal",
         .summary = "A WebSocket that is a terminal: binary messages are its bytes, text messages "
                    "control it",
+        .tag = "WebSockets",
+        .description = "Starts a shell or `command` with a terminal, or attaches to a terminal "
+                       "that runs (`execution`). docs/websocket.md has the control messages.",
         .params = {SESSION_ID, QUERY("rows", S_SIZE, "default 24"),
                    QUERY("columns", S_SIZE, "default 80"),
                    QUERY("command", S_NAME, "for /bin/sh -c; default a shell"),
@@ -45,8 +53,14 @@ static const struct door_route routes[] = {
     },
 };
 
+static const struct door_tag tags[] = {
+    {"WebSockets", "One connection for everything that streams, and terminals."},
+    {NULL, NULL},
+};
+
 const struct door_ops ws_door = {
     .name = "ws",
+    .tags = tags,
     .label = "rest", /* one API over two transports: counted under one label */
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),

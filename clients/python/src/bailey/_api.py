@@ -116,6 +116,29 @@ class CellResult(_CellResult, total=False):
     execution_count: Optional[int]
 
 
+class ChangeEvent(TypedDict):
+    kind: Literal[
+        "created",
+        "written",
+        "removed",
+        "renamed_from",
+        "renamed_to",
+        "attributes",
+        "overflow",
+    ]
+    path: str
+    type: Literal["file", "folder"]
+
+
+class _ClosedEvent(TypedDict):
+    code: str
+    message: str
+
+
+class ClosedEvent(_ClosedEvent, total=False):
+    quota: str
+
+
 class _Context(TypedDict):
     id: str
     language: str
@@ -172,9 +195,31 @@ class Error(TypedDict):
     error: "ErrorError"
 
 
+class Event(TypedDict):
+    id: int
+    time: str
+    type: str
+    session_id: Optional[str]
+
+
+class ExceptionEvent(TypedDict):
+    name: str
+    value: str
+    traceback: str
+
+
 class ExecuteError(TypedDict):
     error: str
     code: str
+
+
+class InfoLimits(TypedDict, total=False):
+    timeout_s: float
+    memory_bytes: int
+    disk_bytes: int
+    output_bytes: int
+    pids: int
+    cpu_millis: int
 
 
 class _Info(TypedDict):
@@ -189,11 +234,28 @@ class Info(_Info, total=False):
     generation: int
     socket: Optional[str]
     state: Optional[str]
+    config_file: Optional[str]
     started_at: str
     max_sessions: int
-    limits: Dict[str, Any]
+    limits: "InfoLimits"
     languages: List[str]
-    libraries: Dict[str, Any]
+    libraries: Dict[str, str]
+
+
+class InstallEventInstallError(TypedDict, total=False):
+    code: str
+    message: str
+
+
+class _InstallEvent(TypedDict):
+    state: Literal["installing", "installed", "failed"]
+
+
+class InstallEvent(_InstallEvent, total=False):
+    package: str
+    installed: List["Package"]
+    install_note: str
+    install_error: "InstallEventInstallError"
 
 
 class _Key(TypedDict):
@@ -226,9 +288,21 @@ class Output(_Output, total=False):
     url: Optional[str]
 
 
+class OutputEvent(TypedDict):
+    offset: int
+    data: str
+    encoding: Literal["utf8", "base64"]
+
+
 class Package(TypedDict):
     name: str
     version: str
+
+
+class ProcessError(TypedDict, total=False):
+    code: str
+    message: str
+    provider: str
 
 
 class _Process(TypedDict):
@@ -246,11 +320,16 @@ class Process(_Process, total=False):
     exit_code: Optional[int]
     signal: Optional[int]
     timed_out: bool
+    oom_killed: bool
     background: bool
     pty: bool
     stdout_bytes: int
     stderr_bytes: int
-    error: Optional[Dict[str, Any]]
+    error: Optional["ProcessError"]
+
+
+class ProgressEvent(TypedDict):
+    line: str
 
 
 class Result(TypedDict):
@@ -259,6 +338,24 @@ class Result(TypedDict):
     exit_code: int
     duration: float
     meta: Dict[str, Any]
+
+
+class RunOutputEvent(TypedDict):
+    data: str
+    encoding: Literal["utf8", "base64"]
+
+
+class SessionLimits(TypedDict, total=False):
+    memory_bytes: int
+    disk_bytes: int
+    pids: int
+    cpu_millis: int
+
+
+class SessionIsolation(TypedDict, total=False):
+    level: str
+    layers: List[str]
+    missing: List[str]
 
 
 class _Session(TypedDict):
@@ -273,19 +370,25 @@ class Session(_Session, total=False):
     created_at: str
     last_used_at: str
     expires_at: Optional[str]
+    age_limit_at: Optional[str]
     idle_timeout_s: float
     ended_at: Optional[str]
     end_reason: Optional[str]
     provider: str
-    env: Dict[str, Any]
-    datasets: List[Any]
+    env: Dict[str, str]
+    datasets: List["Dataset"]
     running: int
     executions: int
     output_folder: Optional[str]
-    limits: Dict[str, Any]
-    isolation: Optional[Dict[str, Any]]
+    limits: "SessionLimits"
+    isolation: Optional["SessionIsolation"]
     type: str
     settings: Dict[str, str]
+
+
+class TemplateTiersItem(TypedDict, total=False):
+    name: str
+    modules: List[str]
 
 
 class _Template(TypedDict):
@@ -297,11 +400,11 @@ class Template(_Template, total=False):
     description: str
     layer: Optional[str]
     python: Optional[str]
-    packages: List[Dict[str, Any]]
+    packages: List["Package"]
     bytes: int
     files: int
-    tiers: List[Dict[str, Any]]
-    env: Dict[str, Any]
+    tiers: List["TemplateTiersItem"]
+    env: Dict[str, str]
     built_at: Optional[str]
     used_by: int
     was_there: bool
@@ -313,7 +416,20 @@ class Tool(TypedDict):
     category: str
     description: str
     parameters: Dict[str, Any]
-    annotations: Dict[str, Any]
+    annotations: Dict[str, bool]
+
+
+class _ValueEvent(TypedDict):
+    data: Dict[str, Any]
+    truncated: List[str]
+
+
+class ValueEvent(_ValueEvent, total=False):
+    count: int
+
+
+class WatchEvent(TypedDict):
+    path: str
 
 
 class BuildTemplateBodyTiersItem(TypedDict):

@@ -12,6 +12,7 @@
 #include "api/front/reply.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "tool/schema.h"
 
 /* The rows of all doors that the document has, one behind the other. */
 static const struct door_route *rows[200];
@@ -182,6 +183,283 @@ static void test_rows_name_known_errors(void **state)
     }
 }
 
+/* ---- what a reader of the document gets ---- */
+
+static json_t *operation_of(json_t *json, const struct door_route *row)
+{
+    char path[200], method[16] = "";
+    json_t *operation;
+
+    without_star(row->path, path);
+    for (size_t at = 0; row->method[at]; at++)
+        method[at] = (char)(row->method[at] | 0x20);
+    operation = json_object_get(json_object_get(json_object_get(json, "paths"), path), method);
+    assert_non_null(operation);
+    return operation;
+}
+
+/* A sentence or more: begins with a capital letter, a quoted name or a digit, ends with a period.
+ */
+static void assert_sentence(const char *name, const char *text)
+{
+    if (!text || !strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ`", text[0]) || text[strlen(text) - 1] != '.')
+        fail_msg("%s: '%s' is not a sentence", name, text ? text : "(none)");
+}
+
+static void test_every_operation_has_a_declared_tag_and_a_description(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+    json_t *tags = json_object_get(json, "tags");
+
+    (void)state;
+    for (size_t i = 0; i < row_count; i++) {
+        json_t *operation = operation_of(json, rows[i]), *tag;
+        json_t *own = json_array_get(json_object_get(operation, "tags"), 0);
+        size_t k, count = 0;
+
+        assert_sentence(rows[i]->name,
+                        json_string_value(json_object_get(operation, "description")));
+        json_array_foreach(tags, k, tag)
+        {
+            count += json_equal(json_object_get(tag, "name"), own);
+        }
+        if (count != 1)
+            fail_msg("the tag of %s is declared %zu times", rows[i]->name, count);
+    }
+}
+
+static void test_every_tag_is_described_and_used(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+    json_t *tag;
+    size_t i;
+
+    (void)state;
+    json_array_foreach(json_object_get(json, "tags"), i, tag)
+    {
+        const char *name = json_string_value(json_object_get(tag, "name"));
+        size_t count = 0;
+
+        assert_sentence(name, json_string_value(json_object_get(tag, "description")));
+        for (size_t k = 0; k < row_count; k++)
+            count += str_equal(rows[k]->tag, name);
+        assert_int_not_equal(count, 0);
+    }
+}
+
+/* Every member of a body has a description, those of its members too. */
+static void check_members(const char *name, json_t *schema)
+{
+    json_t *items = json_object_get(schema, "items"), *member;
+    const char *key;
+
+    if (items)
+        check_members(name, items);
+    json_object_foreach(json_object_get(schema, "properties"), key, member)
+    {
+        char place[100];
+
+        snprintf(place, sizeof(place), "%s: %s", name, key);
+        assert_sentence(place, json_string_value(json_object_get(member, "description")));
+        check_members(place, member);
+    }
+}
+
+static json_t *body_of(json_t *json, const struct door_route *row)
+{
+    json_t *body = json_object_get(operation_of(json, row), "requestBody");
+    json_t *content = json_object_get(json_object_get(body, "content"), TYPE_JSON);
+
+    assert_non_null(content);
+    return content;
+}
+
+static size_t count_members(json_t *schema)
+{
+    json_t *items = json_object_get(schema, "items"), *member;
+    size_t count = items ? count_members(items) : 0;
+    const char *key;
+
+    json_object_foreach(json_object_get(schema, "properties"), key, member)
+    {
+        count += 1 + count_members(member);
+    }
+    return count;
+}
+
+static void test_every_member_of_a_body_is_described(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+
+    (void)state;
+    for (size_t i = 0; i < row_count; i++) {
+        size_t fields = 0;
+        json_t *schema;
+
+        if (rows[i]->body != BODY_JSON)
+            continue;
+        schema = json_object_get(body_of(json, rows[i]), "schema");
+        check_members(rows[i]->name, schema);
+        for (const struct door_field *field = rows[i]->fields; field && field->name; field++)
+            fields++;
+        if (fields != count_members(schema)) /* one for each, none for a member that is not there */
+            fail_msg("%s: %zu fields for %zu members", rows[i]->name, fields,
+                     count_members(schema));
+    }
+}
+
+static void test_every_member_of_a_noun_is_described(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+    json_t *schemas = json_object_get(json_object_get(json, "components"), "schemas"), *schema;
+    size_t members = 0, fields = 0;
+    struct door_list doors;
+    const char *name;
+
+    (void)state;
+    json_object_foreach(schemas, name, schema)
+    {
+        assert_sentence(name, json_string_value(json_object_get(schema, "description")));
+        check_members(name, schema);
+        members += count_members(schema);
+    }
+    doors_list(&doors);
+    for (size_t i = 0; i < doors.count; i++)
+        for (const struct door_field *field = doors.rows[i]->schema_fields; field && field->name;
+             field++)
+            fields += strchr(field->name, '.') != NULL; /* else of the noun itself */
+    assert_int_equal(fields, members);
+}
+
+/* The schemas of our own checker have no references: puts in what they refer to. */
+static json_t *resolved(json_t *schema, json_t *schemas)
+{
+    const char *target = json_string_value(json_object_get(schema, "$ref"));
+    json_t *copy, *value;
+    const char *name;
+    size_t i;
+
+    if (target)
+        return resolved(json_object_get(schemas, target + strlen("#/components/schemas/")),
+                        schemas);
+    copy = json_copy(schema);
+    json_object_foreach(schema, name, value)
+    {
+        json_object_set_new(copy, name, resolved(value, schemas));
+    }
+    json_array_foreach(schema, i, value)
+    {
+        json_array_set_new(copy, i, resolved(value, schemas));
+    }
+    return copy;
+}
+
+static void assert_example(const char *name, json_t *schema, json_t *example, json_t *json)
+{
+    json_t *schemas = json_object_get(json_object_get(json, "components"), "schemas");
+    CLEANUP(json_decrefp) json_t *whole = resolved(schema, schemas);
+    CLEANUP(freep) char *text = json_dumps(whole, 0);
+    CLEANUP(schema_freep) struct schema *compiled = NULL;
+    struct schema_problem problem = {0};
+
+    assert_non_null(text);
+    assert_int_equal(schema_compile(text, &compiled), 0);
+    if (!example || !schema_check(compiled, example, &problem))
+        fail_msg("the example of %s: %s", name, example ? problem.err.text : "there is none");
+}
+
+static void test_examples_match_their_schemas(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+
+    (void)state;
+    for (size_t i = 0; i < row_count; i++) {
+        if (rows[i]->body == BODY_JSON) {
+            json_t *content = body_of(json, rows[i]);
+
+            assert_example(rows[i]->name, json_object_get(content, "schema"),
+                           json_object_get(content, "example"), json);
+        }
+        for (const struct door_event *event = rows[i]->events; event && event->name; event++) {
+            CLEANUP(json_decrefp) json_t *schema = json_loads(event->schema, 0, NULL);
+            CLEANUP(json_decrefp) json_t *example = json_loads(event->example, 0, NULL);
+
+            assert_non_null(schema);
+            assert_example(event->name, schema, example, json);
+        }
+    }
+}
+
+/* A reply of events says which, with the schema of their data. */
+static void test_event_streams_declare_their_events(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+    size_t streams = 0;
+
+    (void)state;
+    for (size_t i = 0; i < row_count; i++) {
+        json_t *response, *content, *kinds, *kind;
+        const char *name;
+        char status[8];
+
+        snprintf(status, sizeof(status), "%u", rows[i]->status);
+        response =
+            json_object_get(json_object_get(operation_of(json, rows[i]), "responses"), status);
+        content = json_object_get(json_object_get(response, "content"), TYPE_EVENTS);
+        assert_int_equal(content != NULL, rows[i]->events != NULL);
+        assert_true(content || !str_equal(rows[i]->type, TYPE_EVENTS));
+        if (!content)
+            continue;
+        streams++;
+        kinds = json_object_get(content, "x-events");
+        assert_true(json_object_size(kinds) > 1);
+        json_object_foreach(kinds, name, kind)
+        {
+            char line[100];
+
+            assert_non_null(json_object_get(kind, "schema"));
+            assert_sentence(name, json_string_value(json_object_get(kind, "description")));
+            snprintf(line, sizeof(line), "event: %s\ndata: {", name);
+            assert_non_null(strstr(json_string_value(json_object_get(content, "example")), line));
+        }
+    }
+    assert_int_equal(streams, 9);
+}
+
+/*
+ * Generators of clients drop an object with an array whose items they do not know, and take an
+ * object without members for one that is always empty.
+ */
+static void check_arrays(json_t *json, const char *place)
+{
+    const char *type = json_string_value(json_object_get(json, "type"));
+    const char *name;
+    json_t *value;
+    size_t i;
+
+    if (str_equal(type, "array") && !json_object_get(json, "items"))
+        fail_msg("the array '%s' has no items", place);
+    if (str_equal(type, "object") && !json_object_get(json, "properties") &&
+        !json_object_get(json, "additionalProperties"))
+        fail_msg("the object '%s' says nothing about its members", place);
+    json_object_foreach(json, name, value)
+    {
+        check_arrays(value, name);
+    }
+    json_array_foreach(json, i, value)
+    {
+        check_arrays(value, place);
+    }
+}
+
+static void test_arrays_and_objects_say_what_is_in_them(void **state)
+{
+    CLEANUP(json_decrefp) json_t *json = document();
+
+    (void)state;
+    check_arrays(json, "document");
+}
+
 static void test_event_ids(void **state)
 {
     uint64_t offset[BOX_STREAMS];
@@ -211,6 +489,13 @@ int main(void)
         cmocka_unit_test(test_references_lead_somewhere),
         cmocka_unit_test(test_error_codes_are_one_table),
         cmocka_unit_test(test_rows_name_known_errors),
+        cmocka_unit_test(test_every_operation_has_a_declared_tag_and_a_description),
+        cmocka_unit_test(test_every_tag_is_described_and_used),
+        cmocka_unit_test(test_every_member_of_a_body_is_described),
+        cmocka_unit_test(test_every_member_of_a_noun_is_described),
+        cmocka_unit_test(test_examples_match_their_schemas),
+        cmocka_unit_test(test_event_streams_declare_their_events),
+        cmocka_unit_test(test_arrays_and_objects_say_what_is_in_them),
         cmocka_unit_test(test_event_ids),
     };
 
