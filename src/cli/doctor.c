@@ -19,6 +19,7 @@
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/request.h"
+#include "cli/show_config.h"
 #include "cli/signals.h"
 #include "deploy_files.h"
 #include "oneshot/built.h"
@@ -284,6 +285,7 @@ static int run_doctor(const struct invocation *invocation)
         message_print("interrupted");
         return 128 + signal;
     }
+    show_config_unused(invocation->env);
     return print_report(&doctor, &request, invocation->env);
 }
 

@@ -93,7 +93,8 @@ struct preparation {
     char **env; /* strv */
     struct {
         const struct provider_row *row;
-        char **env;              /* strv */
+        char **env; /* strv */
+        bool is_lazy;
     } hosts[LAUNCHER_HOSTS_MAX]; /* provider hosts; that of SANDBOX_TYPE comes first */
     size_t host_count;
     const struct provider_row *wanted; /* of SANDBOX_TYPE; on demand: of whoever starts it */
@@ -307,8 +308,18 @@ static int make_wanted_host(struct preparation *made, char *const *env, struct e
 }
 
 /*
- * The provider host of SANDBOX_TYPE, and those of other types that the user may mean: sessions of
- * them are served too. The latter prewarm nothing, and the broker opens them when it needs one.
+ * Whether sessions of another type than the daemon's are served, also if what they need appears
+ * later. Not for a root start: what keeps a provider host has root's id, so it has to be meant.
+ */
+static bool has_host(const struct preparation *made, const struct provider_row *row)
+{
+    return row != made->wanted && row->ops && provider_can(row, PROVIDER_HOSTED) &&
+           (geteuid() != 0 || (row->is_meant && row->is_meant(&made->config)));
+}
+
+/*
+ * The provider host of SANDBOX_TYPE, and those of other types, which prewarm nothing and start when
+ * the broker needs one.
  */
 static int make_hosts(struct preparation *made, char *const *env, struct error *err)
 {
@@ -321,9 +332,7 @@ static int make_hosts(struct preparation *made, char *const *env, struct error *
         CLEANUP(config_free) struct config config = {0};
         struct error why = {0};
 
-        if (row == made->wanted || !row->ops || !provider_can(row, PROVIDER_HOSTED) ||
-            !row->is_meant || !row->is_meant(&made->config) ||
-            made->host_count == LAUNCHER_HOSTS_MAX)
+        if (!has_host(made, row) || made->host_count == LAUNCHER_HOSTS_MAX)
             continue;
         if (settings_for_type(&made->config, row->name, &config, &why) < 0 ||
             config_set(&config, KEY_DOCKER_POOL_SIZE, "0", "SANDBOX_TYPE", &why) < 0) {
@@ -331,6 +340,8 @@ static int make_hosts(struct preparation *made, char *const *env, struct error *
             continue;
         }
         result = make_host_env(made, row, &config, env, err);
+        if (result == 0)
+            made->hosts[made->host_count - 1].is_lazy = true;
     }
     return result;
 }
@@ -623,7 +634,8 @@ static int serve(struct preparation *made, struct error *err)
     };
     for (size_t i = 0; i < made->host_count; i++)
         spec.hosts[i] = (struct supervisor_host){.name = made->hosts[i].row->name,
-                                                 .env = (const char *const *)made->hosts[i].env};
+                                                 .env = (const char *const *)made->hosts[i].env,
+                                                 .is_lazy = made->hosts[i].is_lazy};
     result = made->takes_over ? supervisor_take_over(&spec, on_taken, made, err)
                               : supervisor_run(&spec, err);
     if (made->was_taken)

@@ -64,6 +64,46 @@ int show_config_text(const struct config *config, struct buf *to)
     return failed < 0 ? failed : 0;
 }
 
+/* Whether a variable would be a key of ours: by its beginning, or known for what is not built in.
+ */
+static bool is_meant_for_us(const char *name, size_t length)
+{
+    static const char *const later[] = {
+        "E2B_API_KEY",         "E2B_API_URL",          "E2B_SANDBOX_URL",
+        "E2B_DOMAIN",          "KUBERNETES_NAMESPACE", "KUBERNETES_SANDBOX_TEMPLATE",
+        "BAILEY_UPSTREAM_URL", "BAILEY_UPSTREAM_KEY",  "BAILEY_UPSTREAM_MODEL"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(later); i++) {
+        if (strlen(later[i]) == length && memcmp(later[i], name, length) == 0)
+            return true;
+    }
+    return str_starts(name, "SANDBOX_") &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == length;
+}
+
+void show_config_unused(char *const *env)
+{
+    const char *names[_KEY_MAX + 1] = {0};
+
+    for (size_t i = 0; i < _KEY_MAX; i++)
+        names[i] = key_name(i);
+    for (; *env; env++) {
+        size_t length = strcspn(*env, "=");
+        char name[64];
+        enum config_key key;
+        const char *nearest;
+
+        if (!(*env)[length] || !(*env)[length + 1] || !is_meant_for_us(*env, length) ||
+            str_format(name, sizeof(name), "%.*s", (int)length, *env) < 0 ||
+            config_key_find(name, &key) == 0)
+            continue;
+        nearest = str_nearest(name, names);
+        message_print("%s is set and has no effect: this version has no such key%s%s%s", name,
+                      nearest ? " (did you mean " : "", nearest ? nearest : "",
+                      nearest ? "?)" : "");
+    }
+}
+
 static int run_config(const struct invocation *invocation)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
@@ -75,6 +115,7 @@ static int run_config(const struct invocation *invocation)
         request_config(&config, request.config_file, invocation->env, &err) < 0 ||
         config_check_values(&config, &err) < 0)
         return message_bad_input(&err);
+    show_config_unused(invocation->env);
     if (request.is_json)
         return print_json(show_config_json(&config));
     if (show_config_text(&config, &text) < 0) {
@@ -91,7 +132,8 @@ const struct command config_command = {
     .usage = "[--json] [--config FILE]",
     .description =
         "Shows the effective value of every key and its source: a flag, the environment, "
-        "bailey.yaml or the default.",
+        "bailey.yaml or the default. Variables that look like keys and are none are named on "
+        "standard error.",
     .options = report_options,
     .option_count = REPORT_OPTION_COUNT,
     .run = run_config,

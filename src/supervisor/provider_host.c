@@ -9,7 +9,9 @@
  * started again, on the same end, and the launcher gets one byte: the boxes of the earlier one are
  * gone with it. A provider host that is older than the broker (HOST_STATUS_OUTDATED) is replaced by
  * the installed program: by its path, with the caller's id. The launcher never supplies the
- * program, because it must not be able to run one with that id. When the launcher is gone the
+ * program, because it must not be able to run one with that id. A provider host of another type
+ * than the daemon's is started when the broker says its first word to it: until then the channel
+ * that the launcher offered waits in the rendezvous socket. When the launcher is gone the
  * provider host ends its boxes and exits, and so does the keeper.
  */
 #include <errno.h>
@@ -139,8 +141,58 @@ static int until(const struct keeper *keeper)
     return keeper->start_at_ms > now ? (int)(keeper->start_at_ms - now) : 0;
 }
 
+/* The first channel of the rendezvous socket, which stays there; -1: none. */
+static int look_at_channel(void)
+{
+    char word;
+    struct iovec part = {.iov_base = &word, .iov_len = 1};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    int fd = -1;
+
+    if (recvmsg(HOST_RENDEZVOUS_FD, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+        return -1;
+    if (message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.head.cmsg_level == SOL_SOCKET &&
+        control.head.cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+    else /* it was lost on its way */
+        (void)!recv(HOST_RENDEZVOUS_FD, &word, 1, MSG_DONTWAIT);
+    return fd;
+}
+
+/* Must not read the broker's word: the provider host does. */
+static void wait_for_need(struct keeper *keeper)
+{
+    for (;;) {
+        CLEANUP(fd_closep) int channel_fd = look_at_channel();
+        struct pollfd fds[] = {{.fd = HOST_RENDEZVOUS_FD, .events = channel_fd < 0 ? POLLIN : 0},
+                               {.fd = channel_fd, .events = POLLIN}};
+        char word;
+
+        if (poll(fds, ARRAY_SIZE(fds), -1) < 0) {
+            if (errno != EINTR)
+                _exit(1);
+            continue;
+        }
+        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+            leave(keeper);
+        if (fds[1].revents & POLLIN)
+            return;
+        if (fds[1].revents) /* its broker is gone, and never needed a host */
+            (void)!recv(HOST_RENDEZVOUS_FD, &word, 1, MSG_DONTWAIT);
+    }
+}
+
 static _Noreturn void keep_provider_host(struct keeper *keeper)
 {
+    if (keeper->host->is_lazy)
+        wait_for_need(keeper);
     start_provider_host(keeper, false);
     for (;;) {
         struct pollfd fds[] = {{.fd = HOST_RENDEZVOUS_FD},

@@ -43,6 +43,7 @@ struct supervisor_spec {
     struct supervisor_host {
         const char *name;       /* name of the provider's row */
         const char *const *env; /* as broker_env, with secrets that only this host needs */
+        bool is_lazy;           /* it is started when the broker first needs it */
     } hosts[LAUNCHER_HOSTS_MAX];
     size_t host_count;
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */

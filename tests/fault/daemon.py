@@ -29,7 +29,7 @@ def name_of(pid):
 
 def launcher_of(stub):
     """Besides it the supervisor may have one more child, which waits until the egress proxy is needed."""
-    found = [p for p in children(stub) if name_of(p) != "egress-keeper"]
+    found = [p for p in children(stub) if not name_of(p).endswith("-keeper")]
     assert len(found) == 1, found
     return found[0]
 

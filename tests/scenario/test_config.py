@@ -162,6 +162,16 @@ def test_a_runtime_that_is_not_built_in_is_never_replaced_silently():
     assert "'kubernetes' is not in this build" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["config", "doctor"])
+def test_a_variable_that_is_no_key_is_named(command):
+    env = {"SANDBOX_MEMRY_LIMIT": "1g", "E2B_API_KEY": "secret-value", "SANDBOX_TIMEOUT_SEC": "5", "SANDBOX_EMPTY": ""}
+    done = support.bailey(command, env=env)
+    assert "SANDBOX_MEMRY_LIMIT is set and has no effect" in done.stderr, done
+    assert "did you mean SANDBOX_MEMORY_LIMIT?" in done.stderr and "E2B_API_KEY" in done.stderr, done
+    for name in ("SANDBOX_TIMEOUT_SEC", "SANDBOX_EMPTY", "secret-value"):
+        assert name not in done.stderr, done
+
+
 def test_a_language_that_is_switched_off_is_refused():
     done = support.bailey("run", "--language", "bash", "-c", "echo ran",
                           env={"SANDBOX_SUPPORTED_LANGUAGES": "python"})

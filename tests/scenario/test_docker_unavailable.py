@@ -113,6 +113,59 @@ def test_a_daemon_without_docker(room):
         assert done.status == 125 and NOT_THERE in done.stderr, done
 
 
+def hosts(daemon):
+    """The provider hosts that run."""
+    def words(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return file.read().split(b"\0")
+        except OSError:
+            return []
+    return [pid for pid in daemon.pids() if words(pid)[1:3] == [b"host", b"docker"]]
+
+
+@pytest.fixture
+def usual():
+    """A daemon of an ordinary user and another type, and the address where Docker is not yet."""
+    room = support.Room(support.ORDINARY_UID if support.is_root() else None)
+    with serve.Daemon({"DOCKER_HOST": f"unix://{room.path}/fake.sock"}, room=room, user=room.user) as daemon:
+        yield daemon
+    room.remove()
+
+
+def test_docker_that_comes_later_needs_no_restart(usual):
+    """Until a session needs it, no process for Docker runs."""
+    made = usual.session(type="docker")["id"]
+    assert usual.exec(usual.session()["id"], "true")["exit_code"] == 0
+    assert not hosts(usual)
+    assert_said(Ran(usual.exec(made, "true")))
+    assert len(hosts(usual)) == 1
+    fake = docker.FakeDockerd(usual.room.path, version("1.24"))
+    try:
+        os.chmod(fake.path, 0o666)
+        result = Ran(usual.exec(made, "true"))
+        assert "too old" in result.error["message"], result
+    finally:
+        fake.close()
+
+
+def test_a_broker_that_is_killed_before_docker_is_needed(usual):
+    """The channel of a broker that is gone does not start the host, and the next one's does."""
+    made = usual.session(type="docker")["id"]
+    os.kill(usual.get("/v1/info")["broker_pid"], 9)
+    usual._wait_until_it_answers()
+    assert_said(Ran(usual.exec(made, "true")))
+    assert len(hosts(usual)) == 1
+
+
+@pytest.mark.skipif(not support.is_root(), reason="needs root, whose start gives up its rights")
+def test_a_root_start_without_docker_keeps_nothing_of_roots_for_it(room):
+    with serve.Daemon({"DOCKER_HOST": f"unix://{room.path}/nobody.sock"}) as daemon:
+        made = daemon.session(type="docker")["id"]
+        result = daemon.exec(made, "true")
+        assert "this daemon was started without Docker" in result["meta"]["error"]["message"], result
+
+
 def test_a_daemon_with_a_fallback(room):
     with serve.Daemon(nowhere(room, SANDBOX_FALLBACK="local")) as daemon:
         made = daemon.session()["id"]

@@ -110,8 +110,7 @@ def test_it_looks_the_same_from_inside(daemon):
 
 
 @pytest.mark.parametrize("options", [
-    ("--env", "A=b"), ("--memory", "512m"), ("--pids", "100"), ("--isolation", "strict"),
-    ("--max-output", "20"), ("--stdin",), ("--out", "there"), ("--timing",), ("--language", "bash")])
+    ("--env", "A=b"), ("--memory", "2g"), ("--stdin",), ("--out", "there"), ("--timing",), ("--language", "bash")])
 def test_what_it_would_not_do_the_same_way_is_done_here(daemon, options):
     done, said = verbose(daemon, "--json", *options, "-c", "exit")
     assert done.status == 0, done
@@ -119,6 +118,18 @@ def test_what_it_would_not_do_the_same_way_is_done_here(daemon, options):
     assert options == ("--timing",) or len(said) == 1 and NOT_USED in said[0], said
     quiet = run(daemon, *options, "-c", "exit")
     assert quiet.status == 0 and (options == ("--timing",) or quiet.err == b""), quiet
+
+
+def test_limits_of_the_caller_are_no_reason_not_to_use_it(daemon):
+    options = ("--memory", "512m", "--pids", "100", "--isolation", "strict", "--max-output", "20")
+    done, said = verbose(daemon, "--json", *options, "-c", "import socket")
+    limits = done.json()["meta"]["resource_limits"]
+    assert done.json()["meta"]["warm"] and not said, (done, said)
+    assert (limits["memory_bytes"], limits["disk_bytes"]) == (512 << 20, 256 << 20), done
+    assert (limits["pids"], limits["output_bytes"]) == (100, 20 << 10), done
+    env = {**daemon.env, "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_BLOCKED_IMPORTS": "json"}
+    done = support.bailey("run", "--json", "-c", "import json", env=env, room=daemon.room)
+    assert done.status == 126 and done.json()["meta"]["error"]["code"] == "blocked_import", done
 
 
 def test_datasets_and_outputs(daemon):
@@ -139,9 +150,9 @@ def test_another_interpreter_and_another_state_are_not_its(daemon):
     done = support.bailey("run", "--json", "-c", "print(1)", env=env, room=daemon.room)
     assert done.status == 0 and "warm" not in done.json()["meta"], done
     assert "state" in done.stderr, done
-    env = {**daemon.env, **DEBUG, "SANDBOX_BLOCKED_IMPORTS": "os"}
+    env = {**daemon.env, **DEBUG, "SANDBOX_SUPPORTED_LANGUAGES": "python"}
     done = support.bailey("run", "-c", "print(1)", env=env, room=daemon.room)
-    assert done.out == b"1\n" and "blocked_imports" in done.stderr, done
+    assert done.out == b"1\n" and "SANDBOX_SUPPORTED_LANGUAGES" in done.stderr, done
 
 
 def test_stored_code_is_where_the_caller_is(daemon):

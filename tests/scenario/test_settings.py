@@ -381,6 +381,14 @@ def test_rest_refuses_by_name(daemon):
     assert "Bailey-Settings" in error["message"], error
 
 
+def test_the_document_has_the_refusal():
+    document = json.loads(support.bailey("openapi").stdout)
+    for path, way in (("/v1/sessions", "post"), ("/v1/run", "post"), ("/v1/sessions/{id}/exec", "post"),
+                      ("/v1/sessions/{id}/code", "post"), ("/v1/sessions/{id}/contexts", "post"), ("/v1/templates", "get")):
+        answer = document["paths"][path][way]["responses"]["409"]
+        assert "setting_differs" in answer["description"], (path, answer)
+
+
 def test_over_tcp_only_tighter():
     env = {"SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true", "SANDBOX_SESSION_IDLE": "5m",
            "SANDBOX_SESSION_MAX_AGE": "1h"}

@@ -12,8 +12,8 @@
 
 /* Codes that every address may return. */
 static const char common_errors[] = "bad_input unknown_parameter engine";
-static const char key_errors[] =
-    "unauthorized forbidden quota_exceeded"; /* codes of addresses that need a key */
+/* Codes of addresses that need a key, and take settings. */
+static const char key_errors[] = "unauthorized forbidden quota_exceeded setting_differs";
 
 static json_t *parse(const char *text)
 {
