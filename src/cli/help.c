@@ -2,10 +2,12 @@
 #include "cli/help.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/colour.h"
 #include "cli/message.h"
 #include "cli/option_setters.h"
 #include "cli/options.h"
@@ -154,6 +156,45 @@ int help_short(struct buf *to)
     return failed < 0 ? failed : 0;
 }
 
+/* "Options:" and the like, and what "Usage: ..." begins with. Returns the heading's length, or 0.
+ */
+static size_t heading_length(const char *line, size_t length)
+{
+    static const char *const others[] = {"Options", "Exit status", "To begin"};
+    bool is_heading = false;
+
+    if (str_starts(line, "Usage:"))
+        return strlen("Usage:");
+    if (length == 0 || line[length - 1] != ':')
+        return 0;
+    for (size_t i = 0; i < _GROUP_MAX; i++)
+        is_heading |= strlen(group_titles[i]) == length - 1 && str_starts(line, group_titles[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        is_heading |= strlen(others[i]) == length - 1 && str_starts(line, others[i]);
+    return is_heading ? length : 0;
+}
+
+int help_show(const struct buf *text)
+{
+    CLEANUP(buf_free) struct buf coloured = BUF_INIT(512 * KIB);
+    const char *begin = colour_begin(STDOUT_FILENO, COLOUR_HEADING);
+    int failed = 0;
+
+    if (!begin[0])
+        return print_text(text);
+    for (const char *line = buf_text(text); *line;) {
+        size_t length = strcspn(line, "\n"), heading = heading_length(line, length);
+
+        if (heading > 0)
+            failed |= buf_printf(&coloured, "%s%.*s%s", begin, (int)heading, line,
+                                 colour_end(STDOUT_FILENO));
+        length += line[length] == '\n';
+        failed |= buf_append(&coloured, line + heading, length - heading);
+        line += length;
+    }
+    return print_text(failed < 0 ? text : &coloured);
+}
+
 int help_print(const struct invocation *invocation,
                int (*command_page)(const struct command *command, struct buf *to),
                int (*overview)(struct buf *to))
@@ -171,7 +212,7 @@ int help_print(const struct invocation *invocation,
         message_print("out of memory printing the page");
         return STATUS_BAD_INPUT;
     }
-    return print_text(&text);
+    return help_show(&text);
 }
 
 struct help_request {

@@ -14,6 +14,9 @@ int help_overview(struct buf *to); /* `bailey help` */
 int help_short(struct buf *to);    /* `bailey` alone */
 int help_command_text(const struct command *command, struct buf *to);
 
+/* Prints a help on standard output, on a terminal with coloured headings; an exit status. */
+int help_show(const struct buf *text);
+
 int complete_bash(struct buf *to);
 int complete_zsh(struct buf *to);
 int complete_fish(struct buf *to);

@@ -55,7 +55,7 @@ static int show_help(const struct command *command)
         message_print("out of memory printing the help");
         return STATUS_BAD_INPUT;
     }
-    return print_text(&text);
+    return help_show(&text);
 }
 
 static int no_command(void)
@@ -66,7 +66,7 @@ static int no_command(void)
         message_print("out of memory printing the help");
         return STATUS_BAD_INPUT;
     }
-    return print_text(&text);
+    return help_show(&text);
 }
 
 /* The parser stopped somewhere: --json is searched for as a plain word. */

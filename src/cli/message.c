@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "cli/colour.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/sanitize.h"
@@ -19,23 +20,29 @@
 
 #define MESSAGE_TEXT_MAX 2048
 
-void message_print(const char *format, ...)
+static void print_line(enum colour colour, const char *text)
 {
     CLEANUP(buf_free) struct buf line = BUF_INIT(SANITIZE_GROWTH * MESSAGE_TEXT_MAX + 64);
     struct sanitizer sanitizer = {0};
+
+    /* There is no other place to report that standard error cannot be written. */
+    buf_printf(&line, "%sbailey:%s ", colour_begin(STDERR_FILENO, colour),
+               colour_end(STDERR_FILENO));
+    sanitize_feed(&sanitizer, text, strlen(text), &line);
+    sanitize_finish(&sanitizer, &line);
+    buf_append_text(&line, "\n");
+    stream_write(STDERR_FILENO, buf_text(&line), line.length, -1);
+}
+
+void message_print(const char *format, ...)
+{
     char text[MESSAGE_TEXT_MAX];
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-
-    /* There is no other place to report that standard error cannot be written. */
-    buf_append_text(&line, "bailey: ");
-    sanitize_feed(&sanitizer, text, strlen(text), &line);
-    sanitize_finish(&sanitizer, &line);
-    buf_append_text(&line, "\n");
-    stream_write(STDERR_FILENO, buf_text(&line), line.length, -1);
+    print_line(COLOUR_NOTE, text);
 }
 
 static const struct step_row {
@@ -61,17 +68,16 @@ const char *next_step(const char *code)
 void message_error(const struct error *err)
 {
     const char *step = next_step(err->code);
-    const char *text = err->text[0] ? err->text : strerror(-err->num);
+    char text[MESSAGE_TEXT_MAX];
 
-    if (step)
-        message_print("%s; %s", text, step);
-    else
-        message_print("%s", text);
+    snprintf(text, sizeof(text), "%s%s%s", err->text[0] ? err->text : strerror(-err->num),
+             step ? "; " : "", step ? step : "");
+    print_line(COLOUR_ERROR, text);
 }
 
 int message_bad_input(const struct error *err)
 {
-    message_print("%s", err->text[0] ? err->text : strerror(-err->num));
+    print_line(COLOUR_ERROR, err->text[0] ? err->text : strerror(-err->num));
     return STATUS_BAD_INPUT;
 }
 

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/colour.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/sanitize.h"
@@ -76,6 +78,19 @@ void table_free(struct table *table)
     *table = (struct table){0};
 }
 
+/* The first line in the colour of headings. */
+static int print_with_heading(const struct buf *text)
+{
+    CLEANUP(buf_free) struct buf coloured = BUF_INIT(LIMIT_REPLY_JSON + 64);
+    const char *begin = colour_begin(STDOUT_FILENO, COLOUR_HEADING);
+    size_t length = strcspn(buf_text(text), "\n");
+
+    if (!begin[0] || buf_printf(&coloured, "%s%.*s%s%s", begin, (int)length, buf_text(text),
+                                colour_end(STDOUT_FILENO), buf_text(text) + length) < 0)
+        return print_text(text);
+    return print_text(&coloured);
+}
+
 int table_show(const struct table *table)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REPLY_JSON);
@@ -84,5 +99,5 @@ int table_show(const struct table *table)
         message_print("out of memory printing the table");
         return STATUS_BAD_INPUT;
     }
-    return print_text(&text);
+    return print_with_heading(&text);
 }

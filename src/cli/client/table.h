@@ -1,5 +1,5 @@
 /*
- * table.h - tables for people: aligned, sanitised, no colours. Pure except for table_show().
+ * table.h - tables for people: aligned, sanitised. Pure except for table_show().
  *
  * Cells are copied and sanitised (a guest chose many of the names); the last column is not padded,
  * a column marked with '>' is right-aligned.
@@ -27,8 +27,9 @@ struct table {
 void table_begin(struct table *table, const char *const *headings);
 void table_cell(struct table *table, const char *text); /* NULL or empty: "-" */
 int table_print(const struct table *table, struct buf *to);
-int table_show(const struct table *table); /* on standard output; returns the exit status */
-void table_free(struct table *table);      /* for CLEANUP() */
+/* On standard output, on a terminal with coloured headings; returns the exit status. */
+int table_show(const struct table *table);
+void table_free(struct table *table); /* for CLEANUP() */
 
 /* The columns that a text takes on a terminal: code points, roughly. */
 size_t table_width(const char *text);
