@@ -181,7 +181,7 @@ const struct command session_command = {
 };
 
 static const struct option_row code_options[] = {
-    ROW_SESSION("the session; required"),
+    ROW_SESSION("the session; required, but at a prompt it is 'default'"),
     {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
     {"language", 'l', "NAME", WORDS_LANGUAGE,
      "language of the source (default: by the file's extension, else Python)",
@@ -208,13 +208,17 @@ const struct command code_command = {
     .name = "code",
     .group = GROUP_SESSIONS,
     .summary = "run code in a session, where variables are kept",
-    .usage = "-s NAME [options] FILE | - | -c CODE",
+    .usage = "-s NAME [options] FILE | - | -c CODE | [-s NAME]",
     .description =
         "Runs a piece of code (a cell) in an interpreter of a session that keeps variables, "
         "imports and functions for the next cell. Output is shown as it is written, then the value "
         "of the last expression; an exception is printed on standard error with exit status "
         "1. The code cells of a Jupyter notebook (FILE.ipynb) run one after another, until one "
-        "fails.\n\nCtrl-C interrupts the cell and keeps the variables; a second Ctrl-C ends the "
+        "fails.\n\nOn a terminal, without code, it is a prompt: what is typed runs when it is a "
+        "whole "
+        "statement, an empty line ends a block, and Ctrl-D leaves. Without -s it works in your "
+        "session 'default', which is made when it is needed.\n\nCtrl-C interrupts the cell and "
+        "keeps the variables; a second Ctrl-C ends the "
         "interpreter. 'bailey context' manages contexts: interpreters with their own "
         "variables.\n\nExample: bailey code -s work -c 'x = 41'; bailey code -s work -c 'x + 1'",
     OPTIONS(code_options),

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/python_lines.h"
 
 #define OLDEST_FORMAT 4
 
@@ -142,77 +143,6 @@ int notebook_cells(const struct buf *file, const char *from, char ***ret, struct
 
 /* ---- lines that only IPython knows ---- */
 
-/* How far a cell was read: what of it continues on the next line. */
-struct reader {
-    char quote;     /* of the string that is open; 0: none */
-    bool is_triple; /* it may have newlines */
-    unsigned depth; /* open brackets */
-    bool continues; /* the line ends in a backslash */
-};
-
-/* A character of an open string. Returns how many bytes were read. */
-static size_t read_string(struct reader *reader, const char *at)
-{
-    if (at[0] == '\\' && at[1])
-        return 2;
-    if (at[0] != reader->quote)
-        return 1;
-    if (!reader->is_triple || (at[1] == reader->quote && at[2] == reader->quote)) {
-        reader->quote = 0;
-        return reader->is_triple ? 3 : 1;
-    }
-    return 1;
-}
-
-/* A character outside of strings and comments. Returns how many bytes were read. */
-static size_t read_plain(struct reader *reader, const char *at)
-{
-    reader->continues = false;
-    if (at[0] == '\'' || at[0] == '"') {
-        reader->quote = at[0];
-        reader->is_triple = at[1] == at[0] && at[2] == at[0];
-        return reader->is_triple ? 3 : 1;
-    }
-    if (at[0] == '\\' && at[1] == '\n') {
-        reader->continues = true;
-        return 1;
-    }
-    if (strchr("([{", at[0]))
-        reader->depth++;
-    else if (strchr(")]}", at[0]) && reader->depth > 0)
-        reader->depth--;
-    return 1;
-}
-
-/*
- * Reads the line at `at`, with those that a backslash in a string joins to it. Returns its length
- * without the newline; *is_foreign: it is one that only IPython knows.
- */
-static size_t read_line(struct reader *reader, const char *at, bool *is_foreign)
-{
-    const char *start = at, *first = at + strspn(at, " \t");
-    bool begins = !reader->quote && reader->depth == 0 && !reader->continues;
-
-    *is_foreign = begins && (*first == '%' || *first == '!');
-    if (*is_foreign)
-        return strcspn(at, "\n");
-    reader->continues = false;
-    while (*at && *at != '\n') {
-        if (reader->quote) {
-            at += read_string(reader, at);
-        } else if (*at == '#') {
-            at += strcspn(at, "\n");
-        } else {
-            if (at[0] == '!' && at[1] != '=' && reader->depth == 0)
-                *is_foreign = true;
-            at += read_plain(reader, at);
-        }
-    }
-    if (!reader->is_triple)
-        reader->quote = 0; /* a string that is not closed: Python refuses it */
-    return (size_t)(at - start);
-}
-
 static int refuse_line(const char *from, size_t cell, size_t number, const char *line,
                        size_t length, struct error *err)
 {
@@ -236,12 +166,12 @@ static bool is_matplotlib(const char *line)
 static int join_cell(const char *cell, size_t number, const char *from, struct buf *program,
                      struct error *err)
 {
-    struct reader reader = {0};
+    struct python_lines reader = {0};
     int failed = 0;
 
     for (size_t line = 1; *cell; line++) {
         bool is_foreign;
-        size_t length = read_line(&reader, cell, &is_foreign);
+        size_t length = python_line_read(&reader, cell, &is_foreign);
 
         if (is_foreign && !is_matplotlib(cell))
             return refuse_line(from, number, line, cell, length, err);

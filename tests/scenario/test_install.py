@@ -125,6 +125,15 @@ def test_each_line_of_an_error_is_printed_once(manual, tmp_path):
             assert "no-such-thing" in error["message"], "JSON has the whole error"
 
 
+def test_on_a_terminal_packages_are_counted(manual):
+    with session(manual) as here:
+        status, seen = support.on_terminal("install", "-s", here, "castle", env=manual.env, room=manual.room)
+        assert status == 0, seen
+        for words in (b"[................]  0 of 2 packages  installing castle==1.2",
+                      b"[########........]  1 of 2 packages", b"[################]  2 of 2 packages"):
+            assert words in seen, seen
+
+
 def test_progress_as_events(manual):
     with session(manual) as here:
         with manual.events(f"/v1/sessions/{here}/packages", {"packages": ["moat"]},

@@ -168,7 +168,7 @@ static int read_lines(const struct invocation *invocation, bool is_tail)
     if (make_path(invocation, is_tail, &path, &err) < 0 ||
         client_open(&client, given(invocation, "config"), invocation->env, CLIENT_STARTS, &err) < 0)
         return client_fail(false, &err);
-    if (transfer_receive(&client, buf_text(&path), -1, NULL, write_piece, &failure, &err) < 0)
+    if (transfer_receive(&client, buf_text(&path), -1, NULL, NULL, write_piece, &failure, &err) < 0)
         return failure == -EPIPE ? 128 + SIGPIPE : client_fail(false, &err);
     return 0;
 }

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cli/client/cell_prompt.h"
 #include "cli/client/client.h"
 #include "cli/client/commands.h"
 #include "cli/client/follow.h"
@@ -46,6 +47,7 @@ struct job {
     struct follow follow;
     struct output output;
     int cancel_fd, out_fd;
+    bool is_prompt;      /* cells are typed on the terminal */
     int signal;          /* the first signal received */
     unsigned interrupts; /* number of interrupts */
     unsigned seen, saved;
@@ -187,12 +189,29 @@ static int read_cells(struct job *job, const char *file, struct error *err)
     return notebook_cells(&job->source.code, file, &job->cells, err);
 }
 
+static int check_prompt(struct job *job, struct error *err)
+{
+    const struct client_request *request = &job->request;
+
+    if (request->has_stdin)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--stdin is for one cell; the terminal is read for code here");
+    if (request->session && !request->session[0])
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "-s needs a session; 'bailey session ls' lists them");
+    return 0;
+}
+
 static int read_code(struct job *job, const struct parsed *parsed, struct error *err)
 {
     const char *file = parsed->operand_count ? parsed->operands[0] : NULL;
     const struct client_request *request = &job->request;
     int r;
 
+    job->is_prompt =
+        !file && !request->code && !job->invocation->stdin_is_closed && isatty(STDIN_FILENO);
+    if (job->is_prompt)
+        return check_prompt(job, err);
     if (!request->session || !request->session[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "-s needs a session; 'bailey session ls' lists them, 'bailey run' runs "
@@ -395,6 +414,79 @@ static int run_notebook(struct job *job)
     return 0;
 }
 
+/* ---- typed cells ---- */
+
+#define DEFAULT_SESSION "default" /* that of `bailey tool` */
+
+/* The session of a prompt has to be there before something is typed; the default one is made. */
+static int find_session(struct job *job, struct error *err)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    CLEANUP(json_freep) json_t *session = NULL;
+    bool is_default = !job->request.session;
+    int r;
+
+    if (is_default)
+        job->request.session = DEFAULT_SESSION;
+    r = client_session_path(&path, job->request.session, "", err);
+    if (r == 0)
+        r = client_call(&job->client, "GET", buf_text(&path), NULL, &session, err);
+    if (r == 0 && json_is_null(json_object_get(session, "ended_at")))
+        return 0;
+    if (!is_default)
+        return r < 0 ? r
+                     : error_set(err, -ENOENT, ERROR_NOT_FOUND, "the session '%.100s' has ended",
+                                 job->request.session);
+    *err = (struct error){0};
+    json_decref(session);
+    session = NULL;
+    r = client_call(&job->client, "POST", "/v1/sessions",
+                    json_pack("{s:s}", "name", DEFAULT_SESSION), &session, err);
+    if (r == 0 && !job->request.is_quiet)
+        message_print("made the session '" DEFAULT_SESSION
+                      "' (%s); 'bailey session rm -s " DEFAULT_SESSION "' ends it",
+                      member_text(session, "id"));
+    return r;
+}
+
+/* What leaves Python's own prompt leaves this one too, and keeps the interpreter. */
+static bool is_leave(const struct buf *cell)
+{
+    static const char *const words[] = {"exit\n", "quit\n", "exit()\n", "quit()\n"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        if (str_equal(buf_text(cell), words[i]))
+            return true;
+    return false;
+}
+
+static int run_prompt(struct job *job)
+{
+    CLEANUP(cell_prompt_free) struct cell_prompt prompt;
+    CLEANUP(buf_free) struct buf cell = BUF_INIT(LIMIT_CODE_BYTES);
+    const char *language = job->request.language ? job->request.language : "python";
+    struct error err = {0};
+    int r;
+
+    if (find_session(job, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    if (!job->request.is_quiet)
+        message_print("%s in the session '%s'; an empty line ends a block, Ctrl-C interrupts, "
+                      "Ctrl-D leaves",
+                      language, job->request.session);
+    cell_prompt_init(&prompt, job->cancel_fd, str_starts(language, "py"));
+    while ((r = cell_prompt_read(&prompt, &cell, &err)) > 0 && !is_leave(&cell)) {
+        run_cell(job, buf_text(&cell), cell.length);
+        if (job->signal && job->signal != SIGINT)
+            return 128 + job->signal;
+        if (job->output.failure < 0)
+            return 128 + SIGPIPE; /* the reader has gone */
+    }
+    if (r < 0)
+        return client_fail(job->request.is_json, &err);
+    return prompt.signal ? 128 + prompt.signal : 0;
+}
+
 int code_run(const struct invocation *invocation)
 {
     CLEANUP(job_free)
@@ -408,6 +500,8 @@ int code_run(const struct invocation *invocation)
         client_bring_settings(&job.client, invocation, &err) < 0 ||
         signals_open(&job.cancel_fd, &err) < 0)
         return client_fail(job.request.is_json, &err);
+    if (job.is_prompt)
+        return run_prompt(&job);
     return job.cells ? run_notebook(&job)
                      : run_cell(&job, buf_text(&job.source.code), job.source.code.length);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/limits.h"
@@ -52,9 +53,9 @@ static int send_file(struct copy *copy, int fd, const struct stat *status, const
     if (result == 0)
         result = transfer_send(copy->client, buf_text(&address), fd,
                                is_file ? (int64_t)status->st_size : -1,
-                               copy->is_quiet ? NULL : path, NULL, err);
+                               copy->is_quiet ? NULL : path, copy_total(copy), NULL, err);
     if (result == 0)
-        copy->files++;
+        copy_did(copy, is_file ? (uint64_t)status->st_size : 0);
     return result;
 }
 
@@ -110,6 +111,52 @@ static int send_folder(struct copy *copy, int dir_fd, const char *path, unsigned
     return result;
 }
 
+/*
+ * Counts the files below a folder and their bytes, for the progress only: what cannot be read is
+ * reported when it is sent. Takes over dir_fd.
+ */
+static void count_folder(int dir_fd, unsigned depth, struct transfer_total *total)
+{
+    DIR *folder = depth <= LIMIT_TREE_DEPTH ? fdopendir(dir_fd) : NULL;
+    struct dirent *entry;
+
+    if (!folder) {
+        close(dir_fd);
+        return;
+    }
+    while ((entry = readdir(folder))) {
+        struct stat status;
+
+        if (str_equal(entry->d_name, ".") || str_equal(entry->d_name, "..") ||
+            fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        if (S_ISDIR(status.st_mode)) {
+            int fd = openat(dirfd(folder), entry->d_name,
+                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+            if (fd >= 0)
+                count_folder(fd, depth + 1, total);
+        } else if (S_ISREG(status.st_mode)) {
+            total->files_total++;
+            total->bytes_total += (uint64_t)status.st_size;
+        }
+    }
+    closedir(folder);
+}
+
+/* A folder that is sent as a whole; takes over fd. */
+static int send_tree(struct copy *copy, int fd, const char *path, struct error *err)
+{
+    int counted = copy->is_quiet || !isatty(STDERR_FILENO)
+                      ? -1
+                      : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (counted >= 0)
+        count_folder(counted, 0, &copy->total);
+    copy->total.started_ms = clock_now_ms();
+    return send_folder(copy, fd, path, 0, err);
+}
+
 /* The target path: inside a folder that exists or is meant, else the given name. */
 static int box_place(struct copy *copy, const struct path_arg *to, const char *name,
                      char path[LIMIT_PATH_BYTES + 1], struct error *err)
@@ -150,12 +197,12 @@ static int copy_up(struct copy *copy, const struct path_arg *from, const struct 
     if (fd < 0 || fstat(fd, &status) < 0)
         return error_set(err, -errno, ERROR_NOT_FOUND, "'%.200s': %s", from->path, strerror(errno));
     if (S_ISDIR(status.st_mode) && !name[0]) /* "." and "/": the folder's content */
-        return send_folder(copy, fd_take(&fd), to->path, 0, err);
+        return send_tree(copy, fd_take(&fd), to->path, err);
     result = box_place(copy, to, name, path, err);
     if (result < 0)
         return result;
     if (S_ISDIR(status.st_mode))
-        return send_folder(copy, fd_take(&fd), path, 0, err);
+        return send_tree(copy, fd_take(&fd), path, err);
     return send_file(copy, fd, &status, path, err);
 }
 
@@ -216,9 +263,9 @@ int cp_run(const struct invocation *invocation)
     copy.is_quiet = request.is_quiet;
     if ((to.is_in_box ? copy_up(&copy, &from, &to, &err) : copy_down(&copy, &from, &to, &err)) <
         0) {
-        if (copy.files > 0)
-            message_print("%llu file%s copied before that", (unsigned long long)copy.files,
-                          copy.files == 1 ? " was" : "s were");
+        if (copy.total.files > 0)
+            message_print("%llu file%s copied before that", (unsigned long long)copy.total.files,
+                          copy.total.files == 1 ? " was" : "s were");
         return client_fail(false, &err);
     }
     return 0;

@@ -17,8 +17,21 @@ struct copy {
     struct client *client;
     const char *session; /* borrowed */
     bool is_quiet;
-    uint64_t files, skipped;
+    uint64_t skipped;
+    struct transfer_total total; /* .files: those that were copied; .files_total 0: not counted */
 };
+
+/* What a transfer shows beside its own file; NULL: it is the only one. */
+static inline const struct transfer_total *copy_total(const struct copy *copy)
+{
+    return copy->total.files_total > 0 ? &copy->total : NULL;
+}
+
+static inline void copy_did(struct copy *copy, uint64_t bytes)
+{
+    copy->total.files++;
+    copy->total.bytes += bytes;
+}
 
 int copy_down(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
               struct error *err);

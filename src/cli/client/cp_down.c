@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/limits.h"
@@ -56,7 +57,7 @@ static int receive_at(struct copy *copy, const char *path, json_t *entry, int di
         return error_errno(err, "writing '%.200s'", name);
     result = transfer_receive(copy->client, buf_text(&address),
                               json_integer_value(json_object_get(entry, "bytes")),
-                              copy->is_quiet ? NULL : path, write_fd, &fd, err);
+                              copy->is_quiet ? NULL : path, copy_total(copy), write_fd, &fd, err);
     if (result == 0 && fchmod(fd, entry_mode(entry)) < 0)
         result = error_errno(err, "the mode of '%.200s'", name);
     if (result == 0 && renameat(dir_fd, draft, dir_fd, name) < 0)
@@ -64,7 +65,7 @@ static int receive_at(struct copy *copy, const char *path, json_t *entry, int di
     if (result < 0)
         unlinkat(dir_fd, draft, 0);
     else
-        copy->files++;
+        copy_did(copy, (uint64_t)json_integer_value(json_object_get(entry, "bytes")));
     return result;
 }
 
@@ -153,6 +154,14 @@ static int receive_folder(struct copy *copy, const struct path_arg *from, int ro
         return result;
     json_array_foreach(json_object_get(reply, "entries"), i, entry)
     {
+        if (!str_equal(member_text(entry, "type"), "file"))
+            continue;
+        copy->total.files_total++;
+        copy->total.bytes_total += (uint64_t)json_integer_value(json_object_get(entry, "bytes"));
+    }
+    copy->total.started_ms = clock_now_ms();
+    json_array_foreach(json_object_get(reply, "entries"), i, entry)
+    {
         result = receive_entry(copy, from->path, entry, root_fd, err);
         if (result < 0)
             return result;
@@ -207,8 +216,8 @@ static int to_stdout(struct copy *copy, const struct path_arg *from, struct erro
     int result = remote_path(&address, copy->session, "", from->path, err);
 
     return result < 0 ? result
-                      : transfer_receive(copy->client, buf_text(&address), -1, NULL, write_stdout,
-                                         NULL, err);
+                      : transfer_receive(copy->client, buf_text(&address), -1, NULL, NULL,
+                                         write_stdout, NULL, err);
 }
 
 int copy_down(struct copy *copy, const struct path_arg *from, const struct path_arg *to,

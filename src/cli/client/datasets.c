@@ -85,6 +85,6 @@ int dataset_send(struct client *client, const char *session, const struct datase
         result = error_set(err, -EFBIG, ERROR_BAD_INPUT, "a dataset's name is too long");
     if (result == 0)
         result = transfer_send(client, buf_text(&path), dataset->fd, dataset->bytes,
-                               shows ? dataset->path : NULL, NULL, err);
+                               shows ? dataset->path : NULL, NULL, NULL, err);
     return result;
 }

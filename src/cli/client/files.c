@@ -173,8 +173,8 @@ int cat_run(const struct invocation *invocation)
         err = (struct error){0};
         if ((target_at(&job, invocation, i, &target, &err) < 0 ||
              remote_path(&path, target.session, "", target.path, &err) < 0 ||
-             transfer_receive(&job.client, buf_text(&path), -1, NULL, write_output, &output, &err) <
-                 0) &&
+             transfer_receive(&job.client, buf_text(&path), -1, NULL, NULL, write_output, &output,
+                              &err) < 0) &&
             output.failure == 0)
             status = client_fail(false, &err);
         if (output.failure == -EPIPE)

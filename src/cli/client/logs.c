@@ -114,7 +114,8 @@ static int print_stream(struct logs_job *job, const char *stream, const char *of
                         buf_printf(&path, "/output?stream=%s&offset=%s", stream, offset) < 0))
         return error_set(err, -EFBIG, ERROR_BAD_INPUT, "an argument is too long");
     if (result == 0)
-        result = transfer_receive(&job->client, buf_text(&path), -1, NULL, write_piece, job, err);
+        result =
+            transfer_receive(&job->client, buf_text(&path), -1, NULL, NULL, write_piece, job, err);
     if (result < 0 && err->code == ERROR_OFFSET_GONE && str_equal(offset, "0") &&
         first_kept(job, stream, first, err) == 0) {
         message_print("the first %s bytes of %s are no longer stored", first, stream);

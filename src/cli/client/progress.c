@@ -26,6 +26,7 @@ struct progress {
     json_t *answer;
     struct error err;
     struct progress_line line;
+    struct package_count packages;
     char **shown; /* the last lines that were printed to stay; strv */
     int cancel_fd;
 };
@@ -82,6 +83,17 @@ static void drop_shown(const struct progress *progress, struct error *err)
              rest.length || !progress->shown ? buf_text(&rest) : progress->call->failed);
 }
 
+/* On a terminal with a count; elsewhere the lines stay, and are the installer's own. */
+static void show_line(struct progress *progress, const char *line)
+{
+    char text[512];
+
+    remember(progress, line);
+    package_count_line(&progress->packages, line);
+    package_count_text(&progress->packages, line, text, sizeof(text));
+    progress_line_show(&progress->line, progress->line.is_terminal ? text : line);
+}
+
 static void take_event(void *ctx, const char *id, const char *event, const char *data,
                        size_t length)
 {
@@ -90,8 +102,7 @@ static void take_event(void *ctx, const char *id, const char *event, const char 
 
     (void)id;
     if (str_equal(event, "progress")) {
-        remember(progress, member_text(json, "line"));
-        progress_line_show(&progress->line, member_text(json, "line"));
+        show_line(progress, member_text(json, "line"));
     } else if (str_equal(event, progress->call->end) && !progress->answer) {
         progress->answer = json_incref(json);
     } else if (str_equal(event, "error")) {
@@ -177,6 +188,7 @@ int progress_post(struct client *client, const struct progress_call *call, json_
                                 .body = BUF_INIT(LIMIT_REQUEST_JSON),
                                 .reply = BUF_INIT(MIB),
                                 .line = progress_line_begin(call->is_silent),
+                                .packages = {.total = call->packages},
                                 .cancel_fd = -1};
     int r = signals_open(&progress.cancel_fd, err);
 

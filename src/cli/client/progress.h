@@ -11,6 +11,7 @@
 #define BAILEY_CLI_CLIENT_PROGRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 
@@ -23,6 +24,7 @@ struct progress_call {
     const char *end;     /* the event whose data is the result: "built" */
     const char *hung_up; /* the error if there is no result */
     const char *failed;  /* the error if all of its lines were printed as progress */
+    size_t packages;     /* how many will be installed; 0: unknown before the installer says it */
     bool is_silent;
 };
 /* 0 with the result (new reference), a negative errno with err, or 128 + the signal received. */

@@ -3,6 +3,7 @@
  *
  * Ctrl-C closes the connection, and the daemon cancels a build that has no other client.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -46,6 +47,19 @@ static int print_built(const struct action_job *job, json_t *built)
     return 0;
 }
 
+/* The packages of a lock file: lines that begin with a name; hashes and comments do not. */
+static size_t locked_count(const char *lock)
+{
+    size_t count = 0;
+
+    while (*lock) {
+        count += isalnum((unsigned char)*lock) != 0;
+        lock += strcspn(lock, "\n");
+        lock += *lock == '\n';
+    }
+    return count;
+}
+
 static int action_build(struct action_job *job)
 {
     CLEANUP(json_freep) json_t *template = NULL;
@@ -62,6 +76,7 @@ static int action_build(struct action_job *job)
         action_open(job, &err) < 0)
         return client_fail(job->request.is_json, &err);
     call.body = template;
+    call.packages = locked_count(member_text(template, "lock"));
     r = progress_post(&job->client, &call, &built, &err);
     if (r > 0)
         message_print("interrupted: the template was not built");

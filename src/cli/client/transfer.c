@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/format.h"
+#include "cli/client/progress_line.h"
 #include "cli/output.h"
 #include "cli/sanitize.h"
 
@@ -29,21 +30,31 @@ struct transfer {
 
     const char *label; /* NULL: no progress */
     uint64_t done, started_ms, shown_ms;
-    int64_t total;
+    int64_t bytes; /* its size; -1: unknown */
+    const struct transfer_total *total;
     bool has_line;
 };
 
-void transfer_line(const char *label, uint64_t done, int64_t total, uint64_t elapsed_ms, char *text,
-                   size_t size)
+void transfer_line(const char *label, uint64_t done, int64_t bytes,
+                   const struct transfer_total *total, uint64_t elapsed_ms, char *text, size_t size)
 {
-    char bytes[FORMAT_SIZE], rate[FORMAT_SIZE], part[16] = "";
+    char have[FORMAT_SIZE], all[FORMAT_SIZE], rate[FORMAT_SIZE];
+    char bar[PROGRESS_BAR_SIZE], part[64] = "", files[64] = "";
+    uint64_t whole = total ? total->bytes_total : bytes > 0 ? (uint64_t)bytes : 0;
 
-    format_bytes(done, bytes);
+    done += total ? total->bytes : 0;
+    format_bytes(done, have);
+    format_bytes(whole, all);
     format_bytes(elapsed_ms > 0 ? done * 1000 / elapsed_ms : 0, rate);
-    if (total > 0)
-        str_format(part, sizeof(part), "%3d%%  ",
-                   (int)(MIN((double)done / (double)total, 1.0) * 100));
-    str_format(text, size, "%.40s  %s%s  %s/s", label, part, bytes, rate);
+    progress_bar(done, whole, bar);
+    if (whole > 0)
+        str_format(part, sizeof(part), "%s %3d%%  ", bar,
+                   (int)(MIN((double)done / (double)whole, 1.0) * 100));
+    if (total && total->files_total > 1)
+        str_format(files, sizeof(files), "%llu of %llu files  ", (unsigned long long)total->files,
+                   (unsigned long long)total->files_total);
+    str_format(text, size, "%s%s%s%s%s  %s/s  %.40s", part, files, have, whole > 0 ? " of " : "",
+               whole > 0 ? all : "", rate, label);
 }
 
 /* Overwrites the same line; `is_last` clears it. */
@@ -61,8 +72,9 @@ static void show(struct transfer *transfer, bool is_last)
     transfer->has_line = true;
     buf_append_text(&text, "\r\033[K");
     if (!is_last) {
-        transfer_line(transfer->label, transfer->done, transfer->total,
+        transfer_line(transfer->label, transfer->done, transfer->bytes, transfer->total,
                       now_ms - transfer->started_ms, line, sizeof(line));
+        line[utf8_floor(line, MIN(strlen(line), progress_columns() - 1))] = 0;
         sanitize_line(line, &text);
     }
     stream_write(STDERR_FILENO, buf_text(&text), text.length, -1);
@@ -132,7 +144,7 @@ static int run(struct client *client, struct transfer *transfer, const struct ht
     int result;
 
     transfer->label = transfer->label && isatty(STDERR_FILENO) ? transfer->label : NULL;
-    transfer->started_ms = clock_now_ms();
+    transfer->started_ms = transfer->total ? transfer->total->started_ms : clock_now_ms();
     transfer->reply = BUF_INIT(64 * KIB);
     result = http_call_start(client->http, call, &events, transfer, &transfer->exchange, err);
     if (result < 0)
@@ -157,10 +169,10 @@ static int run(struct client *client, struct transfer *transfer, const struct ht
 }
 
 int transfer_send(struct client *client, const char *path, int fd, int64_t bytes, const char *label,
-                  uint64_t *ret_sent, struct error *err)
+                  const struct transfer_total *total, uint64_t *ret_sent, struct error *err)
 {
     static const char *const headers[] = {"Content-Type: application/octet-stream", NULL};
-    struct transfer transfer = {.fd = fd, .label = label, .total = bytes};
+    struct transfer transfer = {.fd = fd, .label = label, .bytes = bytes, .total = total};
     int result = run(client, &transfer,
                      &(struct http_call){.method = "PUT",
                                          .path = path,
@@ -176,11 +188,12 @@ int transfer_send(struct client *client, const char *path, int fd, int64_t bytes
 }
 
 int transfer_receive(struct client *client, const char *path, int64_t bytes, const char *label,
+                     const struct transfer_total *total,
                      int (*write)(void *ctx, const void *data, size_t length), void *ctx,
                      struct error *err)
 {
     struct transfer transfer = {
-        .fd = -1, .write = write, .ctx = ctx, .label = label, .total = bytes};
+        .fd = -1, .write = write, .ctx = ctx, .label = label, .bytes = bytes, .total = total};
 
     return run(client, &transfer,
                &(struct http_call){.method = "GET", .path = path, .body_total = -1}, err);

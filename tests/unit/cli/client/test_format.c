@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "cli/client/format.h"
 #include "cli/client/keys.h"
+#include "cli/client/progress_line.h"
 #include "cli/client/transfer.h"
 
 static void expect_bytes(uint64_t bytes, const char *wanted)
@@ -102,12 +103,55 @@ static void test_progress_line(void **state)
     char line[200];
 
     (void)state;
-    transfer_line("a.csv", MIB, 4 * (int64_t)MIB, 1000, line, sizeof(line));
-    assert_string_equal(line, "a.csv   25%  1.0 MB  1.0 MB/s");
-    transfer_line("a.csv", MIB, -1, 0, line, sizeof(line));
-    assert_string_equal(line, "a.csv  1.0 MB  0 B/s");
-    transfer_line("a.csv", 5 * MIB, (int64_t)MIB, 1000, line, sizeof(line)); /* it grew */
-    assert_string_equal(line, "a.csv  100%  5.0 MB  5.0 MB/s");
+    transfer_line("a.csv", MIB, 4 * (int64_t)MIB, NULL, 1000, line, sizeof(line));
+    assert_string_equal(line, "[####............]  25%  1.0 MB of 4.0 MB  1.0 MB/s  a.csv");
+    transfer_line("a.csv", MIB, -1, NULL, 0, line, sizeof(line));
+    assert_string_equal(line, "1.0 MB  0 B/s  a.csv");
+    transfer_line("a.csv", 5 * MIB, (int64_t)MIB, NULL, 1000, line, sizeof(line)); /* it grew */
+    assert_string_equal(line, "[################] 100%  5.0 MB of 1.0 MB  5.0 MB/s  a.csv");
+    transfer_line("a.csv", MIB, 2 * (int64_t)MIB,
+                  &(struct transfer_total){
+                      .files = 3, .files_total = 12, .bytes = MIB, .bytes_total = 4 * MIB},
+                  1000, line, sizeof(line));
+    assert_string_equal(
+        line, "[########........]  50%  3 of 12 files  2.0 MB of 4.0 MB  2.0 MB/s  a.csv");
+}
+
+/* Lines as pip and the installer write them. */
+static void test_packages_are_counted(void **state)
+{
+    static const char *const resolved[][2] = {
+        {"making the environment", "making the environment"},
+        {"installing castle==1.2 moat==1.0", "[................]  0 of 2 packages  installing "
+                                             "castle==1.2 moat==1.0"},
+        {"Collecting castle==1.2", "[########........]  1 of 2 packages  Collecting castle==1.2"},
+        {"  Downloading x.whl", "[########........]  1 of 2 packages    Downloading x.whl"},
+        {"Collecting moat==1.0", "[################]  2 of 2 packages  Collecting moat==1.0"},
+    };
+    static const char *const unknown[][2] = {
+        {"Collecting castle", "1 package  Collecting castle"},
+        {"Collecting moat", "2 packages  Collecting moat"},
+        {"Installing collected packages: moat, castle",
+         "[################]  2 of 2 packages  Installing collected packages: moat, castle"},
+    };
+    struct package_count first = {0}, second = {0}, known = {.total = 1};
+    char text[200];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(resolved); i++) {
+        package_count_line(&first, resolved[i][0]);
+        package_count_text(&first, resolved[i][0], text, sizeof(text));
+        assert_string_equal(text, resolved[i][1]);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(unknown); i++) {
+        package_count_line(&second, unknown[i][0]);
+        package_count_text(&second, unknown[i][0], text, sizeof(text));
+        assert_string_equal(text, unknown[i][1]);
+    }
+    package_count_line(&known, "Collecting a");
+    package_count_line(&known, "Collecting b"); /* more than were expected */
+    package_count_text(&known, "Collecting b", text, sizeof(text));
+    assert_string_equal(text, "2 packages  Collecting b");
 }
 
 static void expect_keys(struct keys *keys, const char *typed, enum keys_wish wish,
@@ -138,7 +182,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_times),         cmocka_unit_test(test_ids_are_cut),
-        cmocka_unit_test(test_progress_line), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_progress_line), cmocka_unit_test(test_packages_are_counted),
+        cmocka_unit_test(test_keys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
