@@ -83,7 +83,8 @@ struct http_server {
     bool is_woken;       /* a connection was resumed: there is something to do at once */
     unsigned end_rounds; /* that the end of a WebSocket still takes: websocket.c */
     struct http_request *requests;
-    bool is_turning;  /* inside libmicrohttpd, which can not be stopped from there */
+    struct http_prepare *prepares; /* bodies that are read in a thread: the first one now */
+    bool is_turning;               /* inside libmicrohttpd, which can not be stopped from there */
     bool is_stopping; /* http_server_stop() was called: only waiting requests are called back */
     bool is_late;     /* it was called from inside */
     bool has_orphans; /* a request has one */
@@ -115,6 +116,8 @@ struct http_request {
     uint64_t body_dropped;   /* bytes received after the reply */
     uint64_t early_reply_ms; /* it was answered in the middle of its body (early_reply.c); 0: no */
     size_t held_body, held_reply, held_own; /* counted in spec.held; own: by http_hold() */
+    struct http_prepare *prepare; /* its body is being read (prepare.c); NULL: it is not */
+    void *prepared;               /* what came of it */
     const struct http_body_events *taker;
     void *taker_ctx;
 
@@ -166,6 +169,16 @@ void http_request_give(struct http_request *request, size_t *part);
 enum MHD_Result http_request_begin(struct http_request *request, const char *method);
 enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length);
 enum MHD_Result http_request_end(struct http_request *request);
+
+void http_request_handle(struct http_request *request); /* its row's handler, or no_route() */
+
+/*
+ * prepare.c: whether the body, which is whole, is read first (the handler is called then); the
+ * request is freed; the server is.
+ */
+bool http_prepare_start(struct http_request *request);
+void http_prepare_leave(struct http_request *request);
+void http_prepares_stop(struct http_server *server);
 
 /* origin.c: false: it was answered (a refusal, or a preflight) */
 bool http_request_look(struct http_request *request);

@@ -46,6 +46,7 @@ void http_request_free(struct http_request *request)
     request->link->since_ms = clock_now_ms();
     if (request->response)
         MHD_destroy_response(request->response);
+    http_prepare_leave(request);
     http_request_give(request, &request->held_body);
     http_request_give(request, &request->held_reply);
     http_request_give(request, &request->held_own);

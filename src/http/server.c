@@ -406,6 +406,7 @@ static void server_free(struct http_server *server)
         websocket_orphans_close(server);
         MHD_stop_daemon(server->daemon);
     }
+    http_prepares_stop(server);
     server->reactor->ops->watch_remove(server->watch);
     server->reactor->ops->timer_remove(server->timer);
     server->reactor->ops->timer_remove(server->looker);

@@ -95,6 +95,13 @@ struct http_server_spec {
     /* Which rows a request is looked up in, by its head (a header, its Host); compiled by route.h.
      * NULL: `routes`. */
     const struct route_table *(*table)(const struct http_request *request, void *ctx);
+    /*
+     * Reads a large body (WHOLE_BODY) in a thread of its own, before the handler is called, which
+     * finds the result in http_prepared(); `row` as http_row(). Shares nothing that changes with
+     * the loop. unprepare() is called on the loop, when the request ends. NULL: handlers read all.
+     */
+    void *(*prepare)(const void *row, const char *text, size_t length);
+    void (*unprepare)(void *prepared);
     /* No route: is_path says whether the path exists with another method (405 and `allow`). */
     void (*no_route)(struct http_request *request, bool is_path, const char *allow, void *ctx);
     /* A request that no handler sees: 400, 403, 413, 414, 431; and 429 or 503 where too much is
@@ -151,6 +158,7 @@ const char *http_header(const struct http_request *request, const char *name); /
 /* Whether the header is there more than once, with different values. */
 bool http_header_differs(const struct http_request *request, const char *name);
 const void *http_body(const struct http_request *request, size_t *ret_length); /* WHOLE_BODY */
+void *http_prepared(const struct http_request *request);      /* NULL: the handler reads the body */
 int64_t http_body_length(const struct http_request *request); /* Content-Length; -1: unknown */
 /* The body was read: its memory is free, and http_body() is empty. It counts until the reply. */
 void http_body_drop(struct http_request *request);

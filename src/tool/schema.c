@@ -25,9 +25,14 @@ static const char *const type_words[] = {
 
 json_t *json_read(const char *text, size_t length, struct schema_problem *problem)
 {
+    return json_read_with(text, length, JSON_REJECT_DUPLICATES, problem);
+}
+
+json_t *json_read_with(const char *text, size_t length, size_t flags,
+                       struct schema_problem *problem)
+{
     struct json_problem found;
-    json_t *json =
-        json_parse(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &found);
+    json_t *json = json_parse(text, length, flags | JSON_DECODE_ANY | JSON_ALLOW_NUL, &found);
 
     *problem = (struct schema_problem){0};
     if (json)

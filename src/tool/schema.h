@@ -29,6 +29,9 @@ struct schema_problem {
 /* Any JSON value within the bounds of model/json.h; duplicate members refused. New reference, or
  * NULL and the problem. */
 json_t *json_read(const char *text, size_t length, struct schema_problem *problem);
+/* flags: JSON_REJECT_DUPLICATES, or 0: of duplicate members the last one counts. */
+json_t *json_read_with(const char *text, size_t length, size_t flags,
+                       struct schema_problem *problem);
 
 /* A compiled schema: rows are compiled once, when their door or tool starts. */
 struct schema;

@@ -32,7 +32,7 @@ ANSWER_MS, GROWTH_MB = 50, 64
 MIB = 1 << 20
 CONNECTIONS, TENANT_CONNECTIONS = 4096, 512  # LIMIT_CLIENTS, LIMIT_TENANT_CLIENTS
 BODY = 15 * MIB + MIB // 2  # just below what a body of 16 MiB is refused for
-SETTINGS = {"SANDBOX_MAX_SESSIONS": "100", "SANDBOX_MEMORY_LIMIT": "512m", "SANDBOX_STORE_CODE": "never"}
+SETTINGS = {"SANDBOX_MAX_SESSIONS": "100", "SANDBOX_MEMORY_LIMIT": "512m"}
 
 # Python that runs in the attacker's kernel: `line` goes to the warden as the kernel's own event would.
 FORGE = """

@@ -58,6 +58,9 @@ struct execute_order {
 /* Errors: -EINVAL (bad_json, bad_input), -EFBIG, -ENOMEM. `order` must be zeroed. */
 int execute_order_read(const char *text, size_t length, struct execute_order *order,
                        struct error *err);
+/* The same from a body that was read already, which is taken over; NULL: `why` it could not be. */
+int execute_order_take(json_t *body, const struct error *why, struct execute_order *order,
+                       struct error *err);
 void execute_order_free(struct execute_order *order);
 const char *execute_script(const char *language); /* "script.py": file name of the source */
 

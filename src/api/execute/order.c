@@ -229,14 +229,21 @@ static int read_files(struct execute_order *order, struct error *err)
 int execute_order_read(const char *text, size_t length, struct execute_order *order,
                        struct error *err)
 {
+    struct schema_problem problem = {0};
+
+    return execute_order_take(json_read(text, length, &problem), &problem.err, order, err);
+}
+
+int execute_order_take(json_t *body, const struct error *why, struct execute_order *order,
+                       struct error *err)
+{
     static int (*const readers[])(struct execute_order *, struct error *) = {
         read_code, read_language, read_timeout, read_requirements, read_files};
-    struct schema_problem problem = {0};
     int r = 0;
 
-    order->body = json_read(text, length, &problem);
+    order->body = body;
     if (!order->body) {
-        *err = problem.err;
+        *err = *why;
         return err->num < 0 ? err->num : -EINVAL;
     }
     if (!json_is_object(order->body))

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
+#include "tool/schema.h"
 
 #define OPEN_TENANT "open" /* tenant of callers without a key, where they are allowed */
 #define RETRY_S 1
@@ -250,13 +251,13 @@ void execute_start(struct door_call *call)
     const struct execute *execute = call->door;
     const struct config *config = session_manager_config(call->front->manager);
     CLEANUP(execute_order_free) struct execute_order order = {0};
+    struct schema_problem problem = {0};
     struct error err = {0};
-    size_t length;
-    const char *text = http_body(call->http, &length);
     int r = check_type(call->http, &err);
+    json_t *body = r == 0 ? front_body_json(call->http, &problem) : NULL;
 
     if (r == 0)
-        r = execute_order_read(text ? text : "", length, &order, &err);
+        r = execute_order_take(body, &problem.err, &order, &err);
     if (r == 0 && !is_enabled(config, order.language))
         r = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
                       "language: %s is switched off here (SANDBOX_SUPPORTED_LANGUAGES)",

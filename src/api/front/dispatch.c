@@ -3,6 +3,7 @@
  * calls the handler.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/front/front_private.h"
@@ -203,16 +204,66 @@ static bool check_type(struct door_call *call, const struct front_row *row)
     return false;
 }
 
+/* ---- a body that is read in a thread ---- */
+
+struct prepared {
+    json_t *json; /* NULL: the problem says why */
+    struct schema_problem problem;
+};
+
+static json_t *read_json(const struct front_row *row, const char *text, size_t length,
+                         struct schema_problem *problem)
+{
+    json_t *json = json_read_with(
+        text, length, row->door->ops->allows_duplicates ? 0 : JSON_REJECT_DUPLICATES, problem);
+
+    if (!json || !row->request || schema_check(row->request, json, problem))
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+void *front_prepare(const void *row, const char *text, size_t length)
+{
+    struct prepared *prepared = calloc(1, sizeof(*prepared));
+
+    if (prepared)
+        prepared->json = read_json(row, text, length, &prepared->problem);
+    return prepared;
+}
+
+void front_unprepare(void *ctx)
+{
+    struct prepared *prepared = ctx;
+
+    json_decref(prepared->json);
+    free(prepared);
+}
+
+json_t *front_body_json(struct http_request *http, struct schema_problem *problem)
+{
+    struct prepared *prepared = http_prepared(http);
+    const char *text;
+    size_t length;
+
+    if (prepared) {
+        *problem = prepared->problem;
+        return ptr_take(&prepared->json);
+    }
+    text = http_body(http, &length);
+    return read_json(http_row(http), text ? text : "", length, problem);
+}
+
 /* No body counts as {}: required members are then missing. */
 static bool read_body(struct door_call *call, const struct front_row *row)
 {
     struct schema_problem problem = {0};
     size_t length;
-    const char *text = http_body(call->http, &length);
 
-    call->body = length > 0 ? json_read(text, length, &problem) : json_object();
+    http_body(call->http, &length);
+    call->body = length > 0 ? front_body_json(call->http, &problem) : json_object();
     http_body_drop(call->http);
-    if (call->body && schema_check(row->request, call->body, &problem))
+    if (call->body && (length > 0 || schema_check(row->request, call->body, &problem)))
         return true;
     if (!problem.err.code)
         error_memory(&problem.err);

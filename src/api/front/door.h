@@ -145,6 +145,7 @@ struct door_ops {
     /* The door has its own rules for query and body: they are not checked, and `body` of a call
      * is NULL. */
     bool checks_itself;
+    bool allows_duplicates; /* members of its JSON: the last one counts */
     /* Whether a request belongs to this door whatever its path says: by a header, by its Host.
      * NULL: only the path decides. */
     bool (*claims)(const struct http_request *http);

@@ -30,6 +30,8 @@ static int start_server(struct front *front, int listen_fd, const struct http_tl
                                   * time limit for the head. */
                                  .head_ms = browsers ? config->head_ms : 0,
                                  .body_ms = browsers ? config->body_ms : 0,
+                                 .prepare = front_prepare,
+                                 .unprepare = front_unprepare,
                                  .no_route = front_no_route,
                                  .refuse = front_server_refuses,
                                  .handled = front_handled,

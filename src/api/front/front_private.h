@@ -52,6 +52,8 @@ const char *front_label(const struct front *front, const struct http_done *done)
 
 bool front_admit(struct http_request *http, void *ctx);
 void front_dispatch(struct http_request *http, void *ctx);
+void *front_prepare(const void *row, const char *text, size_t length); /* in a thread */
+void front_unprepare(void *prepared);
 void front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
 void front_server_refuses(struct http_request *http, unsigned status, const char *why, void *ctx);
 

@@ -32,6 +32,11 @@ void front_fail(struct front *front, struct http_request *http, const struct err
 json_t *front_error_json(struct front *front, const struct error *err, json_t *extra);
 json_t *
 front_problem_json(const struct schema_problem *problem); /* an `extra` for the above; or NULL */
+/*
+ * The JSON of a request's body, which is read now or was in a thread, with the row's schema where
+ * there is one. NULL: the problem says why. To be called once.
+ */
+json_t *front_body_json(struct http_request *http, struct schema_problem *problem);
 bool front_is_json_type(const char *type); /* of a Content-Type; NULL: none was sent */
 void front_fail_memory(struct http_request *http);
 /* bad_input about a member. */

@@ -123,6 +123,7 @@ const struct door_ops mcp_door = {
     .routes = routes,
     .route_count = ARRAY_SIZE(routes),
     .checks_itself = true,
+    .allows_duplicates = true,
     .open = open_door,
     .close = close_door,
     .fail = fail,

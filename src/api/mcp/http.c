@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/front/door.h"
+#include "api/front/reply.h"
 #include "api/mcp/mcp_http_private.h"
 #include "api/mcp/pipe.h"
 #include "base/cleanup.h"
@@ -17,6 +18,7 @@
 #include "base/str.h"
 #include "model/json.h"
 #include "model/text.h"
+#include "tool/schema.h"
 
 #define LOOK_MS 500         /* interval of the sweep while requests run */
 #define IDLE_LOOK_MS 60000  /* and while none runs */
@@ -339,7 +341,9 @@ static void on_post(struct mcp_http *door, struct http_request *http, const stru
     CLEANUP(json_decrefp) json_t *message = NULL;
     struct post post = {.door = door, .http = http, .caller = caller};
     char version[MCP_HEADER_MAX], session[MCP_HEADER_MAX];
+    struct schema_problem problem = {0};
     const char *text;
+    bool is_prepared;
     size_t length;
 
     post.version = short_header(http, "MCP-Protocol-Version", version);
@@ -347,11 +351,15 @@ static void on_post(struct mcp_http *door, struct http_request *http, const stru
     if (!check_types(&post) || !take_pin(&post))
         return;
     text = http_body(http, &length);
-    message = json_parse(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    is_prepared = http_prepared(http);
+    message = is_prepared ? front_body_json(http, &problem)
+                          : json_parse(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     post.message = message;
     if (message) {
         http_body_drop(http);
         take_post(&post);
+    } else if (is_prepared) { /* large: it is not read again for its id */
+        mcp_refuse(http, 400, NULL, MCP_PARSE_ERROR, NULL, "%s", problem.err.text);
     } else {
         refuse_text(&post, text, length);
     }
