@@ -1,7 +1,7 @@
 /*
  * test_races.c - a guest that swaps a folder for a link out of the share, again and again, while
- * the host's file calls go on (docs/security.md, attacks 4, 5, 7): nothing outside is touched, and nothing of it
- * is told.
+ * the host's file calls go on (docs/security.md, attacks 4, 5, 7): nothing outside is touched, and
+ * nothing of it is told.
  */
 #include "warden/file_fixture.h"
 

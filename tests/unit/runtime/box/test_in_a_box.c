@@ -319,8 +319,8 @@ static void test_made_for_the_guest(void **state)
 }
 
 /*
- * docs/security.md, attacks 10: a tree deeper than any name, with folders that are closed to their owner.
- * (Landlock looks at every folder above for each that the guest makes: a deeper one takes it
+ * docs/security.md, attacks 10: a tree deeper than any name, with folders that are closed to their
+ * owner. (Landlock looks at every folder above for each that the guest makes: a deeper one takes it
  * minutes.)
  */
 static void test_deep_tree(void **state)
