@@ -373,6 +373,27 @@ def test_a_session_with_another_template_is_refused(place):
     assert place.sessions() == ["work"], "it was not touched"
 
 
+def test_the_prompt_uses_packages_that_the_template_of_the_session_has(place):
+    """Also of a template that was built after the daemon had started, under any name."""
+    shelf = [wheels.Wheel(name, "1.0", {f"{name}.py": ""}) for name in ("polars", "matplotlib", "scikit_learn")]
+    wheels.folder(place.room.work / "shelf", *shelf)
+    place.env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(place.room.work / "shelf"))
+    assert place.bailey("session", "ls").returncode == 0
+    body = json.dumps({"name": "own", "packages": ["polars", "matplotlib", "scikit-learn"], "warm_up": []}).encode()
+    made = place.post("/v1/templates", body)
+    assert made.get("name") == "own", made
+    for options, has_polars in (("--template", "own"), True), (("--template", "python"), False):
+        front = Front(place, *options)
+        front.ask("initialize", **INITIALIZE)
+        front.hear()
+        front.ask("prompts/list")
+        (prompt,) = front.hear()["result"]["prompts"]
+        front.ask("prompts/get", name=prompt["name"])
+        text = front.hear()["result"]["messages"][0]["content"]["text"]
+        assert ("import polars as pl" in text) is has_polars, text
+        front.end()
+
+
 def test_the_instructions_say_which_packages_there_are(place):
     wheels.folder(place.room.work / "shelf", wheels.Wheel("moat", "1.0", {"moat.py": "depth = 41\n"}))
     place.env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(place.room.work / "shelf"))

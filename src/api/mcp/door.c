@@ -28,19 +28,9 @@ static void close_door(void *ctx)
     free(door);
 }
 
-/* Whether the configured template is the one with Polars, as far as it is built now. */
-static bool has_data(struct session_manager *manager)
-{
-    struct session_template found = {0};
-    struct error ignored = {0};
-
-    return session_manager_template(manager, NULL, &found, &ignored) == 0 &&
-           str_equal(found.name, "data");
-}
-
 static int open_door(struct front *front, void **ret, struct error *err)
 {
-    CLEANUP(buf_free) struct buf prompt = BUF_INIT(PROMPT_MAX);
+    CLEANUP(buf_free) struct buf prompt = BUF_INIT(PROMPT_MAX); /* where the host writes none */
     struct mcp_door *door = calloc(1, sizeof(*door));
     int r = -ENOMEM;
 
@@ -49,10 +39,9 @@ static int open_door(struct front *front, void **ret, struct error *err)
     *ret = door;
     door->host = mcp_engine_new(front->manager, front->tools, &front->auth);
     if (door->host)
-        r = prompt_write(&(struct prompt_spec){.config = session_manager_config(front->manager),
-                                               .has_data = has_data(front->manager),
-                                               .is_mcp = true},
-                         &prompt);
+        r = prompt_write(
+            &(struct prompt_spec){.config = session_manager_config(front->manager), .is_mcp = true},
+            &prompt);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "out of memory");
     r = mcp_server_new(&(struct mcp_settings){.tools = tool_table,

@@ -16,6 +16,7 @@
 #include "session/session_manager.h"
 #include "session/template.h"
 #include "tool/call.h"
+#include "tool/prompt.h"
 
 #define PACKAGES_TAIL 48 /* bytes for how many more packages there are */
 #define TAIL 2048        /* bytes of output that are searched for the last line */
@@ -272,12 +273,13 @@ static void add_packages(json_t *template, struct buf *text)
     buf_append_text(text, ".");
 }
 
-static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *text)
+/* The template of the conversation's session, or of one that would be made; new reference or NULL.
+ */
+static json_t *template_of(struct mcp_engine *host, const struct mcp_asker *asker)
 {
-    struct mcp_engine *host = ctx;
     CLEANUP(json_decrefp) json_t *session = NULL;
-    CLEANUP(json_decrefp) json_t *template = NULL;
     struct session_template found = {0};
+    json_t *template = NULL;
     struct error ignored = {0};
     struct session *own;
 
@@ -288,7 +290,57 @@ static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *tex
                                  json_string_value(json_object_get(session, "template")), &found,
                                  &ignored) == 0 &&
         template_json(host->manager, found.name, &template, &ignored) == 0)
+        return template;
+    return NULL;
+}
+
+static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *text)
+{
+    CLEANUP(json_decrefp) json_t *template = template_of(ctx, asker);
+
+    if (template)
         add_packages(template, text);
+}
+
+/* "scikit_learn" and "Scikit-Learn" are one package (PEP 503); `name` is written in small letters
+ * with dashes. */
+static bool is_package(const char *found, const char *name)
+{
+    for (; found && *found && *name; found++, name++) {
+        char letter = *found >= 'A' && *found <= 'Z' ? (char)(*found - 'A' + 'a') : *found;
+
+        if ((letter == '_' || letter == '.' ? '-' : letter) != *name)
+            return false;
+    }
+    return found && !*found && !*name;
+}
+
+static bool has_package(json_t *template, const char *name)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(template, "packages"), i, one)
+    {
+        if (is_package(json_string_value(json_object_get(one, "name")), name))
+            return true;
+    }
+    return false;
+}
+
+/* Its example uses packages that this template has. */
+static void host_prompt(void *ctx, const struct mcp_asker *asker, struct buf *text)
+{
+    CLEANUP(json_decrefp) json_t *template = template_of(ctx, asker);
+    struct mcp_engine *host = ctx;
+    bool has_data = has_package(template, "polars") && has_package(template, "matplotlib") &&
+                    has_package(template, "scikit-learn");
+
+    if (prompt_write(&(struct prompt_spec){.config = session_manager_config(host->manager),
+                                           .has_data = has_data,
+                                           .is_mcp = true},
+                     text) < 0)
+        buf_clear(text);
 }
 
 /* Reports the end of its output, from the stream that has some. */
@@ -334,6 +386,7 @@ const struct mcp_http_ops mcp_engine_ops = {
     .list = mcp_engine_list,
     .read = mcp_engine_read,
     .about = host_about,
+    .prompt = host_prompt,
     .cancel = host_cancel,
     .look = host_look,
     .left = host_left,

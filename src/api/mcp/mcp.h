@@ -34,7 +34,7 @@ struct mcp_settings {
     const struct tool_row *tools; /* borrowed for the server's life */
     size_t tool_count;
     bool can_install;   /* tools that install packages are listed */
-    const char *prompt; /* the text of the one prompt, copied; NULL: none */
+    const char *prompt; /* the text of the one prompt, where mcp_ops has none, copied; NULL: none */
     bool is_structured; /* results carry structuredContent that repeats all of their text */
     bool has_fixtures;  /* offers the fixtures of the conformance suite; only tests set it */
     bool is_http;       /* without a conversation, a call that names no session creates one */
@@ -64,6 +64,8 @@ struct mcp_ops {
     void (*cancel)(void *ctx, struct mcp_work *work);
     /* A sentence for the instructions about the packages that code has; NULL: nothing is said. */
     void (*about)(void *ctx, struct buf *text);
+    /* The prompt for the connection's own session; NULL, or without a text: that of the server. */
+    void (*prompt)(void *ctx, struct buf *text);
 };
 
 int mcp_peer_new(const struct mcp_server *server, const struct mcp_ops *ops, void *ctx,

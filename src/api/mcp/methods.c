@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "tool/prompt.h"
 
 #define STATIC_TTL_MS (5 * 60 * 1000L)
 #define ABOUT_MAX 600 /* bytes about packages */
@@ -137,8 +138,13 @@ void mcp_prompts_list(struct mcp_request *request)
 void mcp_prompts_get(struct mcp_request *request)
 {
     const char *name = mcp_text(request->params, "name");
+    CLEANUP(buf_free) struct buf own = BUF_INIT(PROMPT_MAX);
     const char *prompt = request->peer->server->prompt;
 
+    if (request->peer->ops->prompt)
+        request->peer->ops->prompt(request->peer->ctx, &own);
+    if (own.length > 0)
+        prompt = buf_text(&own);
     if (!prompt || !str_equal(name, PROMPT_NAME))
         mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
                        "unknown prompt '%.60s'", name ? name : "");
