@@ -128,3 +128,26 @@ def test_what_an_ended_session_answers_is_in_the_document():
                 if str(reply.status) not in operation["responses"]:
                     undocumented.append((operation["operationId"], reply.status, reply.body))
         assert undocumented == []
+
+
+def test_the_examples_are_accepted():
+    """Over TCP by a server with its defaults: what a person copies from /docs works."""
+    with Server() as server:
+        caller = server.caller("tried", ["run", "sessions", "files", "metrics", "admin", "operator"])
+        rows = [(operation["operationId"] != "createSession", method.upper(), path, operation)
+                for path, methods in server.get("/openapi.json")["paths"].items()
+                for method, operation in methods.items()]
+        refused, asked = [], 0
+        for _, method, path, operation in sorted(rows, key=lambda row: row[:3]):  # the session first
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            if "example" not in content:
+                continue
+            address = (path.replace("/sessions/{id}", "/sessions/analysis").replace("{execution}", "1")
+                       .replace("{context}", "c1").replace("{name}", "sandbox_exec").replace("{id}", "0"))
+            asked += 1
+            reply = caller.call(method, address, content["example"])
+            # Not there yet, or only over the socket; never wrong.
+            if not (reply.status < 300 or reply.status in (404, 409)
+                    or (operation["operationId"] == "reload" and reply.status == 403)):
+                refused.append((operation["operationId"], reply.status, reply.body))
+        assert refused == [] and asked >= 20, (refused, asked)

@@ -105,7 +105,7 @@
 #define E_TOOL JSON({"command":["ls","-l","/tmp/data"],"session":"analysis"})
 #define E_RUN JSON({"code":"print(6 * 7)","language":"python","timeout":30})
 #define E_SESSION                                                        \
-    JSON({"name":"analysis","idle_timeout_s":3600,"limits":{"memory":"1g"}, \
+    JSON({"name":"analysis","idle_timeout_s":600,"limits":{"memory":"512m"}, \
           "datasets":[{"name":"sales","content":"month,total\nJan,42\n"}]})
 #define E_EXTEND JSON({"seconds":3600})
 #define E_COMMAND JSON({"argv":["/bin/sh","-c","wc -l < /tmp/data/sales.csv"],"timeout":60})

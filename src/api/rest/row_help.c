@@ -47,8 +47,10 @@ const struct door_field rest_session_fields[] = {
     {"template", "Name of a template; default `SANDBOX_TEMPLATE`."},
     SETTINGS_FIELDS,
     {"env", "Variables for everything that runs in the session."},
-    {"idle_timeout_s", "Seconds without use after which the session ends."},
-    {"max_age_s", "Seconds after which the session ends, used or not."},
+    {"idle_timeout_s",
+     "Seconds without use after which the session ends; over TCP at most the daemon's."},
+    {"max_age_s",
+     "Seconds after which the session ends, used or not; over TCP at most the daemon's."},
     {"datasets", "Files for `/tmp/data`, read-only in the session; each has one of `content`, "
                  "`content_base64` and `path`."},
     {"datasets.name", "Name of the dataset; the file gets the ending `.csv` if the name has none."},
