@@ -181,7 +181,7 @@ const struct command session_command = {
 };
 
 static const struct option_row code_options[] = {
-    ROW_SESSION("the session; required, but at a prompt it is 'default'"),
+    ROW_SESSION("the session; required (default at a prompt: your session 'default')"),
     {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
     {"language", 'l', "NAME", WORDS_LANGUAGE,
      "language of the source (default: by the file's extension, else Python)",
@@ -208,7 +208,7 @@ const struct command code_command = {
     .name = "code",
     .group = GROUP_SESSIONS,
     .summary = "run code in a session, where variables are kept",
-    .usage = "-s NAME [options] FILE | - | -c CODE | [-s NAME]",
+    .usage = "[-s NAME] [options] [FILE | - | -c CODE]",
     .description =
         "Runs a piece of code (a cell) in an interpreter of a session that keeps variables, "
         "imports and functions for the next cell. Output is shown as it is written, then the value "

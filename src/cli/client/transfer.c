@@ -42,6 +42,8 @@ void transfer_line(const char *label, uint64_t done, int64_t bytes,
     char bar[PROGRESS_BAR_SIZE], part[64] = "", files[64] = "";
     uint64_t whole = total ? total->bytes_total : bytes > 0 ? (uint64_t)bytes : 0;
 
+    if (strrchr(label, '/') && strrchr(label, '/')[1])
+        label = strrchr(label, '/') + 1;
     done += total ? total->bytes : 0;
     format_bytes(done, have);
     format_bytes(whole, all);
