@@ -571,6 +571,7 @@ const struct command daemon_command = {
     .operands = WORDS_DAEMON_ACTION,
     .operand_max = 1,
     .in_engine = true,
+    .reach = REACH_HERE,
 };
 
 static const struct option_row reload_options[] = {
@@ -591,6 +592,7 @@ const struct command reload_command = {
         "interrupted. It prints which keys changed, and which need a restart.",
     OPTIONS(reload_options),
     .in_engine = true,
+    .reach = REACH_HERE,
 };
 
 const struct command openapi_command = {
@@ -792,4 +794,5 @@ const struct command image_command = {
     .operands = WORDS_IMAGE_ACTION,
     .operand_max = 64,
     .in_engine = true,
+    .reach = REACH_HERE,
 };

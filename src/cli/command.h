@@ -72,6 +72,13 @@ enum command_group {
 };
 extern const char *const group_titles[_GROUP_MAX];
 
+/* What a command does when --url (BAILEY_URL) names a server. */
+enum reach {
+    REACH_SERVER, /* the same as with this user's daemon, there */
+    REACH_HERE,   /* it is about this machine: refused by place_check() */
+    REACH_NONE,   /* it asks no server: nothing changes */
+};
+
 struct command {
     const char *name;
     enum command_group group;
@@ -91,6 +98,7 @@ struct command {
      * `run` is NULL.
      */
     bool in_engine;
+    enum reach reach;
     /* Of a command that is in both: do these arguments need bailey-engine? NULL: never. */
     bool (*hands_over)(const struct parsed *parsed);
     /* Returns the exit status. */
@@ -116,7 +124,7 @@ extern const struct command session_command, code_command, context_command, shel
 /* For completion scripts; not in command_table, so that help does not list it. */
 extern const struct command complete_command;
 
-/* Options that every command has: --help. */
+/* Options that every command has: --help, and those that name a server (place.h). */
 extern const struct option_row common_options[];
 extern const size_t common_option_count;
 

@@ -31,6 +31,22 @@ const char *const group_titles[_GROUP_MAX] = {
 
 const struct option_row common_options[] = {
     {.name = "help", .letter = 'h', .help = "show this help"},
+    {.name = "url",
+     .argument = "URL",
+     .help = "use this server instead of this machine: http://HOST:PORT, https://HOST:PORT "
+             "(BAILEY_URL)"},
+    {.name = "key",
+     .argument = "KEY",
+     .help = "API key of that server; other users of this machine can see it in the list of "
+             "processes, so better use BAILEY_API_KEY or --key-file"},
+    {.name = "key-file",
+     .argument = "FILE",
+     .words = WORDS_FILE,
+     .help = "file with the API key of that server (BAILEY_API_KEY_FILE)"},
+    {.name = "ca-file",
+     .argument = "FILE",
+     .words = WORDS_FILE,
+     .help = "certificate authorities for https:// instead of the system's (BAILEY_CA_FILE)"},
 };
 const size_t common_option_count = ARRAY_SIZE(common_options);
 

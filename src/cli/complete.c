@@ -61,7 +61,7 @@ static int bash_option_values(const struct command *command, struct buf *to)
     const struct option_row *row;
     int failed = 0;
 
-    for (size_t i = 0; (row = help_row_at(command, i)); i++) {
+    for (size_t i = 0; (row = options_row_at(command, i)); i++) {
         if (!row->argument)
             continue;
         failed |= buf_printf(to, "    '%s --%s'", command->name, row->name);
@@ -83,7 +83,7 @@ static int bash_command(const struct command *command, struct buf *to)
                          "    %s)\n        if [[ $current == -* ]]; then\n"
                          "            _bailey_reply -W '",
                          command->name);
-    for (size_t i = 0; (row = help_row_at(command, i)); i++)
+    for (size_t i = 0; (row = options_row_at(command, i)); i++)
         failed |= buf_printf(to, "%s--%s", i > 0 ? " " : "", row->name);
     failed |= buf_append_text(to, "' -- \"$current\"\n");
     if (has_action(command)) {
@@ -204,7 +204,7 @@ static int zsh_command(const struct command *command, struct buf *to)
     const struct option_row *row;
     int failed = buf_printf(to, "    %s)\n        _arguments -s -S \\\n", command->name);
 
-    for (size_t i = 0; (row = help_row_at(command, i)); i++) {
+    for (size_t i = 0; (row = options_row_at(command, i)); i++) {
         if (row->letter)
             failed |= zsh_option(row, true, to);
         failed |= zsh_option(row, false, to);
@@ -297,7 +297,7 @@ static int fish_command(const struct command *command, struct buf *to)
 
     failed |= fish_text(command->summary, to);
     failed |= buf_append_text(to, "\n");
-    for (size_t i = 0; (row = help_row_at(command, i)); i++) {
+    for (size_t i = 0; (row = options_row_at(command, i)); i++) {
         failed |= buf_printf(to, "complete -c bailey -n '__bailey_uses %s' -l %s", command->name,
                              row->name);
         if (row->letter)
@@ -383,4 +383,5 @@ const struct command completion_command = {
     .operands = WORDS_SHELL,
     .operand_max = 1,
     .run = run_completion,
+    .reach = REACH_NONE,
 };

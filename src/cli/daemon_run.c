@@ -144,7 +144,7 @@ static int write_request(struct call *call, const struct oneshot_found *found)
 
     json_decref(json);
     if (r == 0)
-        r = settings_header(call->shot->config, &settings, &ignored);
+        r = settings_header(call->shot->config, false, &settings, &ignored);
     if (r == 0)
         r = plain_head_write(&call->request, "POST", "/v1/run", "text/event-stream",
                              buf_text(&settings), body.length);

@@ -308,4 +308,5 @@ const struct command doctor_command = {
     .options = report_options,
     .option_count = DOCTOR_OPTION_COUNT,
     .run = run_doctor,
+    .reach = REACH_HERE,
 };

@@ -21,7 +21,7 @@ const struct option_row *help_row_at(const struct command *command, size_t index
     if (index < command->option_count)
         return &command->options[index];
     index -= command->option_count;
-    return index < common_option_count ? &common_options[index] : NULL;
+    return index < 1 ? &common_options[index] : NULL; /* the others: server_lines() */
 }
 
 const char *help_default(const struct option_row *row, char *text, size_t size)
@@ -98,6 +98,16 @@ static int status_lines(struct buf *to)
     return failed;
 }
 
+/* Options that name a server: every command has them, so they are shown once. */
+static int server_lines(struct buf *to)
+{
+    int failed = buf_append_text(to, "\nOptions that name a server, before or after COMMAND:\n");
+
+    for (size_t i = 1; i < common_option_count; i++)
+        failed |= option_lines(&common_options[i], to);
+    return failed;
+}
+
 int help_command_text(const struct command *command, struct buf *to)
 {
     const struct option_row *row;
@@ -108,6 +118,9 @@ int help_command_text(const struct command *command, struct buf *to)
     failed |= buf_append_text(to, "\nOptions:\n");
     for (size_t i = 0; (row = help_row_at(command, i)); i++)
         failed |= option_lines(row, to);
+    if (command->reach == REACH_SERVER)
+        failed |= buf_append_text(to, "\nWith --url URL it works on that server: 'bailey help' "
+                                      "shows the options.\n");
     if (command->has_rest)
         failed |= status_lines(to);
     return failed < 0 ? failed : 0;
@@ -127,6 +140,7 @@ int help_overview(struct buf *to)
             failed |= buf_printf(to, "\n%s:\n", group_titles[command->group]);
         failed |= buf_printf(to, "  %-12s%s\n", command->name, command->summary);
     }
+    failed |= server_lines(to);
     failed |= status_lines(to);
     failed |= buf_append_text(to, "\n'bailey help COMMAND' shows a command's options.\n"
                                   "Try: bailey run -c \"print('Hello')\"\n");
@@ -265,4 +279,5 @@ const struct command help_command = {
     .operands = WORDS_COMMAND,
     .operand_max = 1,
     .run = run_help,
+    .reach = REACH_NONE,
 };

@@ -15,6 +15,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/place.h"
 #include "launcher/launcher.h"
 
 /*
@@ -88,8 +89,10 @@ static int bad_arguments(const struct command *command, const char *const *words
 static int run_command_line(const struct invocation *invocation, char **argv)
 {
     const struct command *command = invocation->command;
+    bool is_remote = place_url(invocation->env) && command->reach == REACH_SERVER;
 
-    if (command->in_engine || (command->hands_over && command->hands_over(&invocation->parsed)))
+    if (command->in_engine || is_remote ||
+        (command->hands_over && command->hands_over(&invocation->parsed)))
         return engine_execute(argv, invocation->env);
     return command->run(invocation);
 }
@@ -114,6 +117,10 @@ int main(int argc, char **argv)
     if (argc == 2 && str_equal(argv[1], LAUNCHER_PROBE_WORD))
         return launcher_probe(); /* can this program replace a launcher? */
 
+    if (place_take_leading(&argc, &argv, &err) < 0)
+        return message_bad_input(&err);
+    if (argc < 2)
+        return no_command();
     invocation.command = command_find(command_name(argv[1]));
     if (!invocation.command) {
         command_unknown(argv[1], &err);
@@ -124,8 +131,13 @@ int main(int argc, char **argv)
         status = bad_arguments(invocation.command, (const char *const *)argv + 2, &err);
     else if (invocation.parsed.wants_help)
         status = show_help(invocation.command);
-    else
+    else if (place_take(&invocation.parsed, &err) < 0 ||
+             place_check(invocation.command, environ, &err) < 0)
+        status = bad_arguments(invocation.command, (const char *const *)argv + 2, &err);
+    else {
+        invocation.env = environ; /* with the server's options */
         status = run_command_line(&invocation, argv);
+    }
     parsed_free(&invocation.parsed);
     return status;
 }

@@ -158,6 +158,10 @@ int man_overview(struct buf *to)
         failed |= roff(command_table[i]->summary, to);
         failed |= buf_append_text(to, ".\n");
     }
+    failed |= buf_append_text(to, ".SH OPTIONS\nBefore or after COMMAND, for a server on another "
+                                  "machine:\n");
+    for (size_t i = 1; i < common_option_count; i++)
+        failed |= option_entry(&common_options[i], to);
     failed |= statuses(to);
     failed |= variables(to);
     failed |= buf_append_text(to, ".SH FILES\n\\fB$BAILEY_CONFIG\\fR, \\fB./bailey.yaml\\fR, "
@@ -187,4 +191,5 @@ const struct command man_command = {
     .operands = WORDS_COMMAND,
     .operand_max = 1,
     .run = run_man,
+    .reach = REACH_NONE,
 };

@@ -22,7 +22,7 @@ struct cursor {
 
 static const char *const nothing[] = {NULL};
 
-static const struct option_row *row_at(const struct command *command, size_t index)
+const struct option_row *options_row_at(const struct command *command, size_t index)
 {
     if (index < command->option_count)
         return &command->options[index];
@@ -35,7 +35,7 @@ static const struct option_row *row_by_name(const struct command *command, const
 {
     const struct option_row *row;
 
-    for (size_t i = 0; (row = row_at(command, i)); i++)
+    for (size_t i = 0; (row = options_row_at(command, i)); i++)
         if (strlen(row->name) == length && memcmp(row->name, name, length) == 0)
             return row;
     return NULL;
@@ -45,7 +45,7 @@ static const struct option_row *row_by_letter(const struct command *command, cha
 {
     const struct option_row *row;
 
-    for (size_t i = 0; (row = row_at(command, i)); i++)
+    for (size_t i = 0; (row = options_row_at(command, i)); i++)
         if (row->letter && row->letter == letter)
             return row;
     return NULL;
@@ -59,7 +59,7 @@ static int unknown_option(const struct cursor *cursor, const char *name, size_t 
     char word[64];
     size_t count = 0;
 
-    for (size_t i = 0; count < OPTIONS_MAX && (row = row_at(cursor->command, i)); i++)
+    for (size_t i = 0; count < OPTIONS_MAX && (row = options_row_at(cursor->command, i)); i++)
         names[count++] = row->name;
     names[count] = NULL;
 

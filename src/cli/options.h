@@ -38,6 +38,9 @@ struct invocation {
     bool stdin_is_closed; /* descriptor 0 was closed when bailey started */
 };
 
+/* Every option of a command, its own first; NULL after the last. */
+const struct option_row *options_row_at(const struct command *command, size_t index);
+
 /* `argv` starts after the command's name and is NULL-terminated. Errors are ERROR_BAD_INPUT. */
 int options_parse(const struct command *command, int argc, const char *const *argv,
                   struct parsed *ret, struct error *err);

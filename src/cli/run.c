@@ -168,6 +168,12 @@ static int refuse(const struct request *request, const struct config *config,
     return status;
 }
 
+int run_refuse_with(const struct request *request, const struct config *config,
+                    const struct error *err)
+{
+    return refuse(request, config, err);
+}
+
 int run_refuse(const struct error *err)
 {
     return refuse(&(struct request){.is_json = true}, &(struct config){0}, err);
@@ -210,6 +216,21 @@ static int load_source(struct job *job, struct source *source, const char *path,
         return source_from_text(source, job->request->code, err);
     result = source_read(source, path, err);
     return result == 0 && notebook_is(path) ? source_join_notebook(source, path, err) : result;
+}
+
+int run_find_source(const struct invocation *invocation, const struct request *request,
+                    const struct config *config, struct run_source *ret, struct error *err)
+{
+    struct job job = {.request = request, .config = config};
+    const char *path = NULL;
+    int result = choose_source(invocation, request, &path, &ret->argv, err);
+
+    if (result == 0)
+        result = load_source(&job, &ret->source, path, invocation, err);
+    if (result == 0)
+        result = check_size(ret->argv, request->env, err);
+    ret->language = job.language;
+    return result;
 }
 
 /* Where templates are, if one is wanted, and where a daemon may be. */
@@ -274,6 +295,15 @@ static int check_program(const char *const *argv, struct error *err)
     if (!argv[0] || !argv[0][0])
         return usage_error(err, "nothing to run: name a program, as in 'bailey exec -- ls -l'");
     return 0;
+}
+
+int run_check_program(const struct request *request, const char *const *argv, struct error *err)
+{
+    int result = check_fresh(request, err);
+
+    if (result == 0)
+        result = check_program(argv, err);
+    return result < 0 ? result : check_size(argv, request->env, err);
 }
 
 int exec_main(const struct invocation *invocation)

@@ -715,4 +715,5 @@ const struct command serve_command = {
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_serve,
+    .reach = REACH_HERE,
 };

@@ -137,4 +137,5 @@ const struct command config_command = {
     .options = report_options,
     .option_count = REPORT_OPTION_COUNT,
     .run = run_config,
+    .reach = REACH_HERE,
 };

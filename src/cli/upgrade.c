@@ -104,4 +104,5 @@ const struct command upgrade_command = {
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_upgrade,
+    .reach = REACH_HERE,
 };

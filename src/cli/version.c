@@ -37,4 +37,5 @@ const struct command version_command = {
     .options = report_options,
     .option_count = 1,
     .run = run_version,
+    .reach = REACH_NONE,
 };

@@ -41,13 +41,17 @@ json_t *settings_of(const struct config *config)
     return settings;
 }
 
-int settings_header(const struct config *config, struct buf *line, struct error *err)
+int settings_header(const struct config *config, bool is_elsewhere, struct buf *line,
+                    struct error *err)
 {
     CLEANUP(freep_json) json_t *settings = settings_of(config);
     CLEANUP(freep) char *text = NULL;
 
     if (!settings)
         return error_memory(err);
+    for (int key = 0; is_elsewhere && key < _KEY_MAX; key++)
+        if (config_table[key].place == PLACE_DAEMON && config->values[key].source != FROM_FLAG)
+            json_object_del(settings, config_key_name((enum config_key)key));
     if (json_object_size(settings) == 0)
         return 0;
     text = json_dumps(settings, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);

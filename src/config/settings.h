@@ -21,9 +21,11 @@ json_t *settings_of(const struct config *config);
 
 /*
  * The line "Bailey-Settings: {...}" for a request; empty without settings. -EFBIG (with an error
- * that says so), -ENOMEM.
+ * that says so), -ENOMEM. is_elsewhere: the server may be on another machine, and keys of a daemon,
+ * which describe the one of this machine, are not sent unless a flag has them.
  */
-int settings_header(const struct config *config, struct buf *line, struct error *err);
+int settings_header(const struct config *config, bool is_elsewhere, struct buf *line,
+                    struct error *err);
 
 struct settings_server {
     const struct config *config;

@@ -34,6 +34,8 @@ struct http_place {
     const char *address;
     const char *tls_folder;
     bool is_unverified;      /* with a tls_folder: TLS without verifying the server */
+    const char *ca_file;     /* authorities instead of the system's; NULL: those */
+    const char *key;         /* "Authorization: Bearer KEY" with every request; NULL: none */
     struct reactor *reactor; /* drives all exchanges; NULL: http_client_wait() does */
 };
 int http_client_open_at(const struct http_place *place, struct http_client **ret,

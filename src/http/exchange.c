@@ -124,6 +124,9 @@ static bool set_headers(struct http_exchange *exchange, const struct http_call *
     }
     if (exchange->client->header && !add_request_header(exchange, exchange->client->header))
         return false;
+    if (exchange->client->authorization &&
+        !add_request_header(exchange, exchange->client->authorization))
+        return false;
     /* libcurl would call a body that has no type a form. */
     if (!has_type && !add_request_header(exchange, "Content-Type:"))
         return false;

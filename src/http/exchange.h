@@ -21,8 +21,9 @@ struct http_client {
     char *socket_path; /* NULL: TCP */
     char *base;        /* of every URL: scheme, host and port */
     char *ca, *cert, *key;
-    char *tls_folder; /* NULL: no files of TLS */
-    char *header;     /* of every call; NULL: none */
+    char *tls_folder;    /* NULL: no files of TLS */
+    char *header;        /* of every call; NULL: none */
+    char *authorization; /* the same, with the key of the place */
     bool has_tls, is_unverified;
     bool has_answered; /* once at least, whatever it was */
     struct http_exchange *exchanges;

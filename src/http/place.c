@@ -94,6 +94,20 @@ static int set_files(struct http_client *client, const char *folder)
     return client->tls_folder ? 0 : -ENOMEM;
 }
 
+/* A line break in it would be another header. */
+static int set_key(struct http_client *client, const char *key)
+{
+    CLEANUP(buf_free) struct buf header = BUF_INIT(4 * KIB);
+
+    if (strpbrk(key, "\r\n"))
+        return -EINVAL;
+    if (buf_printf(&header, "Authorization: Bearer %s", key) < 0)
+        return -EINVAL;
+    client->authorization = strdup(buf_text(&header));
+    explicit_bzero(header.data, header.length);
+    return client->authorization ? 0 : -ENOMEM;
+}
+
 int client_place_set(struct http_client *client, const struct http_place *place, struct error *err)
 {
     const char *folder = place->tls_folder;
@@ -104,6 +118,12 @@ int client_place_set(struct http_client *client, const struct http_place *place,
     client->is_unverified = place->is_unverified && has_folder;
     if (r == 0 && has_folder && client->has_tls)
         r = set_files(client, folder);
+    if (r == 0 && place->ca_file && !(client->ca = strdup(place->ca_file)))
+        r = -ENOMEM;
+    if (r == 0 && place->key && (r = set_key(client, place->key)) == -EINVAL)
+        return error_set(err, r, ERROR_BAD_CONFIG,
+                         "the key is not one: it has a line break, or "
+                         "is far too long");
     if (r == -ENOMEM)
         return error_set(err, r, ERROR_ENGINE, "out of memory");
     if (r < 0)
@@ -120,6 +140,9 @@ void client_place_free(struct http_client *client)
     free(client->cert);
     free(client->key);
     free(client->tls_folder);
+    if (client->authorization)
+        explicit_bzero(client->authorization, strlen(client->authorization));
+    free(client->authorization);
 }
 
 static bool set_tls(const struct http_client *client, CURL *easy)

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import serve
+import wsclient
 from mcp_http import BOTH, LEGACY, META, VERSION, Door, Legacy, Modern, Served, answer_of, \
     session_of, text_of
 
@@ -484,3 +485,52 @@ def test_clients_that_know_less(server):
 def test_fixtures_are_not_there(server):
     names = [t["name"] for t in Modern(server).request("tools/list")["result"]["tools"]]
     assert not [n for n in names if n.startswith("test_")]
+
+
+# ---- the pipe of `bailey mcp`
+
+def pipe(server, key, own=None):
+    """A WebSocket at /mcp/pipe, as `bailey mcp --url` opens it."""
+    query = f"?own={own}" if own else ""
+    return wsclient.connect_tcp(("127.0.0.1", server.port), "/mcp/pipe" + query,
+                                headers={"Authorization": f"Bearer {key}"})
+
+
+def piped(ws, sequence, message):
+    """The answer to a message, and the session of the connection's own that was told by then."""
+    ws.send(f"m {sequence}\n{json.dumps(message)}".encode())
+    own = None
+    while True:
+        head, _, text = ws.receive().decode().partition("\n")
+        if head.startswith("s "):
+            own = head.split()[2]
+        if head == f"a {sequence}":
+            return json.loads(text), own
+
+
+def test_a_pipe_over_tcp_needs_a_key_and_keeps_to_its_tenant(server):
+    with pytest.raises(wsclient.Refused) as refused:
+        pipe(server, "bly_0.0")
+    assert refused.value.status == 401
+    ours, theirs = server.new_key("--tenant", "ours"), server.new_key("--tenant", "theirs")
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "sandbox_exec", "arguments": shell("cat kept || echo ours > kept")}}
+    start = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}
+    first = pipe(server, ours)
+    piped(first, 1, start)
+    _, own = piped(first, 2, call)
+    assert server.get(f"/v1/sessions/{own}")["tenant"] == "ours"
+    first.sock.close()  # lost: its session waits for the command to come back
+    with pipe(server, theirs, own) as other:
+        piped(other, 1, start)
+        answer, _ = piped(other, 2, call)
+        assert "ours" not in json.dumps(answer["result"]), answer
+        other.send(b"e\n")
+        with pytest.raises(wsclient.Closed):
+            while other.receive():
+                pass
+    with pipe(server, ours, own) as again:
+        piped(again, 1, start)
+        answer, _ = piped(again, 2, call)
+        assert "ours" in json.dumps(answer["result"]), answer

@@ -15,6 +15,7 @@
 #include "session/session.h"
 #include "session/session_manager.h"
 #include "session/template.h"
+#include "session/tenant.h"
 #include "tool/call.h"
 #include "tool/prompt.h"
 
@@ -381,6 +382,18 @@ static void host_speak(void *ctx, const struct caller *caller, const char *sessi
         auth_leave();
 }
 
+static int host_count(void *ctx, const struct caller *caller, struct error *err)
+{
+    struct mcp_engine *host = ctx;
+    struct tenants *tenants = session_manager_tenants(host->manager);
+    int r = 0;
+
+    if (caller->who.is_local)
+        return 0;
+    r = tenant_take(tenants, caller->who.tenant, QUOTA_REQUESTS, 1, err);
+    return r < 0 ? r : tenant_take(tenants, caller->who.tenant, QUOTA_BYTES, 0, err);
+}
+
 const struct mcp_http_ops mcp_engine_ops = {
     .call = host_call,
     .list = mcp_engine_list,
@@ -391,4 +404,5 @@ const struct mcp_http_ops mcp_engine_ops = {
     .look = host_look,
     .left = host_left,
     .speak = host_speak,
+    .count = host_count,
 };

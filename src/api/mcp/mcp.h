@@ -77,6 +77,8 @@ void mcp_peer_freep(struct mcp_peer **peer);
 void mcp_peer_message(struct mcp_peer *peer, const char *text, size_t length, uint64_t now_ms);
 /* A message that was longer than the host accepts; `text` is its beginning. */
 void mcp_peer_too_long(struct mcp_peer *peer, const char *text, size_t length);
+/* A message that the host does not take now: it is answered with this error. */
+void mcp_peer_refuse(struct mcp_peer *peer, const char *text, size_t length, const char *why);
 /* Sends the progress that is due; returns the time of the next call, UINT64_MAX: none. */
 uint64_t mcp_peer_tick(struct mcp_peer *peer, uint64_t now_ms);
 /* Sets the id of the connection's own session, for completion. Copied. */

@@ -56,6 +56,9 @@ struct mcp_http_ops {
     /* A message after its request: lines of the log name this caller. NULL: handling is over.
      * May be NULL. */
     void (*speak)(void *host, const struct caller *caller, const char *session);
+    /* One more message of a WebSocket counts as a request does; negative: its quota is used up.
+     * May be NULL. */
+    int (*count)(void *host, const struct caller *caller, struct error *err);
 };
 
 struct mcp_http_spec {

@@ -269,6 +269,14 @@ void mcp_peer_too_long(struct mcp_peer *peer, const char *text, size_t length)
                    LIMIT_MCP_LINE / MIB);
 }
 
+void mcp_peer_refuse(struct mcp_peer *peer, const char *text, size_t length, const char *why)
+{
+    CLEANUP(json_decrefp) json_t *id = mcp_raw_id(text, length);
+
+    mcp_send_error(peer, &(struct mcp_origin){.id = id, .sequence = peer->sequence}, MCP_INTERNAL,
+                   NULL, "%s", why);
+}
+
 /* ---- life ---------------------------------------------------------------------------------- */
 
 int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret, struct error *err)

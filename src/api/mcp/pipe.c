@@ -338,7 +338,9 @@ static bool read_head(const char *head, uint64_t *ret_sequence, uint64_t *ret_be
 
 static void take(struct mcp_pipe *pipe, const char *head, const char *text, size_t length)
 {
+    const struct mcp_http_spec *spec = &pipe->door->spec;
     uint64_t sequence = 0, began_ms = 0;
+    struct error err = {0};
 
     if (str_equal(head, "e")) {
         end_all(pipe);
@@ -351,7 +353,9 @@ static void take(struct mcp_pipe *pipe, const char *head, const char *text, size
     pipe->peer->sequence = sequence;
     pipe->peer->lost_ms = head[0] == 'r' ? MAX(began_ms, (uint64_t)1) : 0;
     pipe->answered = 0;
-    if (head[0] == 'l')
+    if (spec->ops->count && spec->ops->count(spec->host, &pipe->asker.caller, &err) < 0)
+        mcp_peer_refuse(pipe->peer, text, length, err.text);
+    else if (head[0] == 'l')
         mcp_peer_too_long(pipe->peer, text, length);
     else
         mcp_peer_message(pipe->peer, text, length, clock_now_ms());
@@ -386,12 +390,18 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
 
 /* ---- opening ---- */
 
+static bool is_same(const struct principal *a, const struct principal *b)
+{
+    return a->is_local == b->is_local && str_equal(a->tenant, b->tenant);
+}
+
 /* A lost pipe with this session: its command has come back. */
-static void take_over(struct mcp_http *door, const char *own)
+static void take_over(struct mcp_http *door, const char *own, const struct principal *who)
 {
     struct mcp_pipe *pipe = door->pipes;
 
-    while (pipe && (pipe->socket || pipe->ending || !str_equal(pipe->own, own)))
+    while (pipe && (pipe->socket || pipe->ending || !str_equal(pipe->own, own) ||
+                    !is_same(&pipe->asker.caller.who, who)))
         pipe = pipe->next;
     if (pipe && own[0])
         pipe_free(pipe);
@@ -438,9 +448,9 @@ void mcp_pipe_open(struct mcp_http *door, struct http_request *http, const struc
     struct mcp_pipe *pipe;
     struct error err = {0};
 
-    if (!http_is_local(http) || http_wants_websocket(http) != 1) {
+    if (http_wants_websocket(http) != 1) {
         mcp_refuse(http, 403, NULL, MCP_INVALID_REQUEST, NULL,
-                   "this address is for 'bailey mcp', over the daemon's own socket");
+                   "this address is for the WebSocket of 'bailey mcp'");
         return;
     }
     pipe = pipe_new(door, http, caller, &err);
@@ -456,7 +466,7 @@ void mcp_pipe_open(struct mcp_http *door, struct http_request *http, const struc
         mcp_refuse(http, 503, NULL, MCP_INTERNAL, NULL, "%s", err.text);
         return;
     }
-    take_over(door, pipe->own);
+    take_over(door, pipe->own, &caller->who);
     pipe->next = door->pipes;
     door->pipes = pipe;
 }

@@ -1,6 +1,7 @@
 /*
- * pipe.h - the protocol between `bailey mcp` and the broker: MCP's messages over a WebSocket on the
- * daemon's socket (GET /mcp/pipe). The command passes lines on; the broker has the host.
+ * pipe.h - the protocol between `bailey mcp` and the broker: MCP's messages over a WebSocket (GET
+ * /mcp/pipe), on the daemon's socket or over TCP with a key. The command passes lines on; the
+ * broker has the host.
  *
  * Each WebSocket message is binary: one header line, '\n', and the text of an MCP message.
  *

@@ -85,7 +85,8 @@ static int check(const struct action *action, const struct action_job *job, stru
     for (size_t i = 0; action->options && i < parsed->use_count; i++) {
         const char *name = parsed->uses[i].row->name;
 
-        if (!has_word(action->options, name) && !has_word("json config", name))
+        if (!has_word(action->options, name) &&
+            !has_word("json config url key key-file ca-file", name))
             return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                              "--%s is not for '%s %s'; usage: bailey %s %s", name, command->name,
                              action->name, command->name,

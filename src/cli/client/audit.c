@@ -20,6 +20,7 @@
 #include "cli/client_request.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/place.h"
 
 #define STATUS_NOT_INTACT 1
 
@@ -40,6 +41,11 @@ static int open_folder(const struct invocation *invocation, struct error *err)
     int fd;
 
     if (!folder) {
+        if (place_url(invocation->env))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "'bailey audit verify' reads files, which --url (" PLACE_URL ") does "
+                             "not have: run it on the server's machine, or name a copy of the "
+                             "audit with --folder");
         if (client_open(&client, given(invocation, "config"), invocation->env, CLIENT_NO_CALL,
                         err) < 0 ||
             paths_path(&client.paths, "logs", path, sizeof(path), err) < 0)

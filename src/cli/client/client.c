@@ -2,11 +2,14 @@
 #include "cli/client/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/client/daemon.h"
@@ -14,18 +17,24 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/place.h"
 #include "cli/request.h"
 #include "config/settings.h"
 #include "model/text.h"
 #include "runtime/provider.h"
 
 #define RETRY_MS 50
+#define KEY_MAX 1024 /* bytes of a key file that are read */
 
 /* Every code of the API, as the constant that the rest of the program compares with. */
 static const struct code_row {
     const char *code;
     int num;
 } code_table[] = {
+    {ERROR_UNAUTHORIZED, -EACCES},
+    {ERROR_FORBIDDEN, -EPERM},
+    {ERROR_QUOTA, -EDQUOT},
+    {ERROR_BUSY, -EBUSY},
     {ERROR_BAD_INPUT, -EINVAL},
     {ERROR_BAD_CONFIG, -EINVAL},
     {ERROR_BAD_JSON, -EINVAL},
@@ -87,15 +96,130 @@ const char *member_text(json_t *json, const char *name)
     return text ? text : "";
 }
 
+/* ---- a server of --url ---- */
+
+/* What libcurl says is for people who know libcurl: here is what to do. */
+static int explain_server(const char *url, const struct error *failure, struct error *err)
+{
+    int num = failure->num;
+    const char *code = ERROR_NO_DAEMON;
+
+    switch (num) {
+    case -ECONNREFUSED:
+    case -ENOENT:
+        return error_set(err, num, code,
+                         "no server answers at %.200s: start one there with 'bailey serve', or "
+                         "check --url (" PLACE_URL ")",
+                         url);
+    case -EHOSTUNREACH:
+    case -ETIMEDOUT:
+        return error_set(err, num, code,
+                         "%.200s cannot be reached (%.200s): check the name in "
+                         "--url (" PLACE_URL ") and the network",
+                         url, failure->text);
+    case -EPROTOTYPE:
+        return error_set(err, num, code,
+                         "the server at %.200s does not use TLS: write http:// in --url", url);
+    case -EKEYREJECTED:
+        return error_set(err, num, code,
+                         "the certificate of %.200s cannot be verified: give the certificate of "
+                         "its authority with --ca-file FILE (" PLACE_CA_FILE ")",
+                         url);
+    case -EREMCHG:
+        return error_set(err, num, code,
+                         "the certificate of %.200s is for another name: use that name in --url "
+                         "(%.200s)",
+                         url, failure->text);
+    case -ECONNRESET:
+    case -EPROTO:
+        return error_set(err, num, code,
+                         "%.200s does not answer as a web server does: if it uses TLS, write "
+                         "https:// in --url",
+                         url);
+    default:
+        return error_set(err, num, code, "talking to %.200s: %.300s", url, failure->text);
+    }
+}
+
+/* The first line of a file. */
+static int read_key_file(const char *path, char key[KEY_MAX], struct error *err)
+{
+    CLEANUP(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    ssize_t length = fd < 0 ? -1 : read(fd, key, KEY_MAX - 1);
+
+    if (length < 0)
+        return error_set(err, -errno, ERROR_BAD_INPUT, "--key-file '%.200s': %s", path,
+                         strerror(errno));
+    key[length] = 0;
+    key[strcspn(key, "\r\n")] = 0;
+    return key[0]
+               ? 0
+               : error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                           "--key-file '%.200s' is empty: its first line has to be the key", path);
+}
+
+/* Needs no key: a server that is not ours is told apart from a key that is not good. */
+static int probe(struct client *client, struct error *err)
+{
+    CLEANUP(buf_free) struct buf reply = BUF_INIT(64 * KIB);
+    CLEANUP(json_freep) json_t *json = NULL;
+    const struct http_call call = {.method = "GET", .path = "/healthz", .body_total = -1};
+    struct error failure = {0};
+    unsigned status = 0;
+    int result = http_call(client->http, &call, &status, &reply, &failure);
+
+    if (result < 0 && result != -EFBIG)
+        return explain_server(client->url, &failure, err);
+    json = json_loadb(buf_text(&reply), reply.length, 0, NULL);
+    if (status == 200 && json_is_string(json_object_get(json, "status")))
+        return 0;
+    return error_set(err, -EPROTO, ERROR_NO_DAEMON,
+                     "the server at %.200s is not a Bailey (GET /healthz answered with HTTP status "
+                     "%u): check --url (" PLACE_URL ")",
+                     client->url, status);
+}
+
+static int open_server(struct client *client, char *const *env, struct error *err)
+{
+    const char *file = env_value(env, PLACE_KEY_FILE), *key = env_value(env, PLACE_KEY);
+    const char *authority = env_value(env, PLACE_CA_FILE);
+    struct http_place place = {.address = client->url};
+    char text[KEY_MAX] = "";
+    int result = 0;
+
+    if (!(key && key[0]) && file && file[0]) {
+        result = read_key_file(file, text, err);
+        key = text;
+    }
+    place.key = key && key[0] ? key : NULL;
+    place.ca_file = authority && authority[0] ? authority : NULL;
+    if (place.ca_file && access(place.ca_file, R_OK) < 0)
+        result = error_set(err, -errno, ERROR_BAD_INPUT, "--ca-file '%.200s': %s", place.ca_file,
+                           strerror(errno));
+    if (result == 0)
+        result = http_client_open_at(&place, &client->http, err);
+    explicit_bzero(text, sizeof(text));
+    return result;
+}
+
 int client_open(struct client *client, const char *config_file, char *const *env,
                 enum client_start start, struct error *err)
 {
     int result;
 
-    *client = (struct client){0};
+    *client = (struct client){.url = place_url(env)};
     result = request_config(&client->config, config_file, env, err);
     if (result == 0)
         result = config_check(&client->config, err);
+    if (client->url) {
+        if (result == 0)
+            result = open_server(client, env, err);
+        if (result == 0 && start != CLIENT_NO_CALL)
+            result = probe(client, err);
+        if (result < 0)
+            client_close(client);
+        return result;
+    }
     if (result == 0)
         result = paths_choose(&client->paths, &client->config, env, NULL, NULL, err);
     if (result == 0 && start != CLIENT_NO_CALL)
@@ -141,7 +265,7 @@ int client_bring_settings(struct client *client, const struct invocation *invoca
         result = config_check(&client->config, err);
     if (result == 0) {
         client->settings = BUF_INIT(SETTINGS_MAX + KIB);
-        result = settings_header(&client->config, &client->settings, err);
+        result = settings_header(&client->config, client->url, &client->settings, err);
     }
     if (result == 0 && client->http &&
         http_client_set_header(client->http, buf_text(&client->settings)) < 0)
@@ -149,9 +273,10 @@ int client_bring_settings(struct client *client, const struct invocation *invoca
     return result;
 }
 
+/* Of another machine only its answers tell: callers repeat for RECONNECT_PATIENCE_MS. */
 bool client_is_alive(const struct client *client)
 {
-    return paths_is_locked(&client->paths);
+    return client->url || paths_is_locked(&client->paths);
 }
 
 int client_api_error(unsigned status, const char *body, size_t length, struct error *err)
@@ -160,6 +285,11 @@ int client_api_error(unsigned status, const char *body, size_t length, struct er
     json_t *error = json_object_get(json, "error");
     const char *code = member_text(error, "code"), *message = member_text(error, "message");
 
+    if (str_equal(code, ERROR_UNAUTHORIZED))
+        return error_set(err, -EACCES, ERROR_UNAUTHORIZED,
+                         "the server does not accept the API key, or there is none: give a valid "
+                         "one with " PLACE_KEY " or --key-file FILE ('bailey key new' on the "
+                         "server's machine makes one)");
     for (size_t i = 0; i < ARRAY_SIZE(code_table); i++)
         if (str_equal(code, code_table[i].code)) {
             const struct provider_row *row = provider_known(member_text(error, "provider"));
@@ -193,6 +323,13 @@ static int call_until_answered(struct client *client, const struct http_call *ca
             return 0;
         if (result == -EFBIG || !is_repeatable(call->method, result) || !client_is_alive(client) ||
             clock_now_ms() > give_up_ms) {
+            if (client->url && (result == -ECONNRESET || result == -EPROTO))
+                return error_set(err, result, ERROR_NO_DAEMON,
+                                 "the connection to %.200s was lost (%.200s): look whether the "
+                                 "call was carried out, then try again",
+                                 client->url, failure.text);
+            if (client->url && result != -EFBIG)
+                return explain_server(client->url, &failure, err);
             *err = failure;
             error_prefix(err, "talking to the daemon");
             return result;

@@ -2,6 +2,8 @@
  * client.h - the command line's connection to the daemon: reaching it, calls in JSON, its errors.
  *
  * Blocks. One thread. client_open() starts a daemon if none is running and `start` asks for it.
+ * With --url (cli/place.h) it is that server, nothing is started, and nothing falls back to this
+ * machine.
  * Errors of the API become a struct error with the API's code and message.
  *
  * Runs in: commands
@@ -25,6 +27,7 @@ struct client {
     struct config config;
     struct paths paths;
     struct buf settings; /* client_bring_settings(): the header's line; empty: none */
+    const char *url;     /* --url: a server that may be on another machine; NULL: the daemon */
 };
 
 enum client_start {

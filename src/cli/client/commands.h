@@ -9,6 +9,9 @@
 
 #include "cli/options.h"
 
+int run_remote(const struct invocation *invocation);    /* `bailey run` with a URL */
+int exec_remote(const struct invocation *invocation);   /* `bailey exec` with one, without -s */
+int prompt_remote(const struct invocation *invocation); /* `bailey prompt` with a URL */
 int session_run(const struct invocation *invocation);
 int exec_run(const struct invocation *invocation);
 int complete_run(const struct invocation *invocation);

@@ -177,8 +177,8 @@ static int box_place(struct copy *copy, const struct path_arg *to, const char *n
     return path_arg_join(path, to->path, name, err);
 }
 
-static int copy_up(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
-                   struct error *err)
+int copy_up(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
+            struct error *err)
 {
     CLEANUP(fd_closep) int fd = -1;
     char name[NAME_MAX + 1], path[LIMIT_PATH_BYTES + 1];

@@ -33,6 +33,11 @@ static inline void copy_did(struct copy *copy, uint64_t bytes)
     copy->total.bytes += bytes;
 }
 
+/* A file or folder of this machine into a session. */
+int copy_up(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
+            struct error *err);
+/* What a folder of the session contains, into the folder `root_fd`. */
+int copy_folder(struct copy *copy, const struct path_arg *from, int root_fd, struct error *err);
 int copy_down(struct copy *copy, const struct path_arg *from, const struct path_arg *to,
               struct error *err);
 

@@ -142,8 +142,7 @@ static int receive_entry(struct copy *copy, const char *folder, json_t *entry, i
     return result < 0 ? result : receive_at(copy, path, entry, fd, last, err);
 }
 
-static int receive_folder(struct copy *copy, const struct path_arg *from, int root_fd,
-                          struct error *err)
+int copy_folder(struct copy *copy, const struct path_arg *from, int root_fd, struct error *err)
 {
     CLEANUP(json_freep) json_t *reply = NULL;
     json_t *entry;
@@ -245,5 +244,5 @@ int copy_down(struct copy *copy, const struct path_arg *from, const struct path_
     if (!str_equal(member_text(entry, "type"), "folder"))
         return receive_at(copy, from->path, entry, dir_fd, name, err);
     root_fd = enter(dir_fd, name, err);
-    return root_fd < 0 ? root_fd : receive_folder(copy, from, root_fd, err);
+    return root_fd < 0 ? root_fd : copy_folder(copy, from, root_fd, err);
 }

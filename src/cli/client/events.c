@@ -42,7 +42,8 @@ struct events_job {
     struct error err;
     int write_status; /* status of printing; not 0: the reader has left */
     int cancel_fd;
-    bool has_seen; /* an event arrived in this turn */
+    uint64_t lost_ms; /* when the connection broke; 0: connected */
+    bool has_seen;    /* an event arrived in this turn */
 };
 
 static void job_free(struct events_job *job)
@@ -132,7 +133,10 @@ static void take_event(void *ctx, const char *id, const char *event, const char 
 
 static void on_status(void *ctx, unsigned status)
 {
-    ((struct events_job *)ctx)->status = status;
+    struct events_job *job = ctx;
+
+    job->status = status;
+    job->lost_ms = 0;
 }
 
 static int on_data(void *ctx, const void *data, size_t length)
@@ -188,8 +192,14 @@ static int connect_events(struct events_job *job, struct error *err)
 /* The connection broke: with -f connects again while the daemon lives. 0: continues. */
 static int take_up(struct events_job *job)
 {
-    if (!job->request.follows || !client_is_alive(&job->client))
-        return error_set(&job->err, -ECONNRESET, ERROR_NO_DAEMON, "the daemon hung up");
+    uint64_t now_ms = clock_now_ms();
+
+    if (job->lost_ms == 0)
+        job->lost_ms = now_ms;
+    if (!job->request.follows || !client_is_alive(&job->client) ||
+        (job->client.url && now_ms - job->lost_ms > RECONNECT_PATIENCE_MS))
+        return error_set(&job->err, -ECONNRESET, ERROR_NO_DAEMON, "the %s hung up",
+                         job->client.url ? "server" : "daemon");
     http_client_wait(job->client.http, NULL, 0, RETRY_MS);
     return connect_events(job, &job->err);
 }

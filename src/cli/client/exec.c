@@ -14,33 +14,19 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/client/client.h"
 #include "cli/client/commands.h"
-#include "cli/client/follow.h"
-#include "cli/client/input.h"
+#include "cli/client/exec.h"
 #include "cli/client/report.h"
 #include "cli/client_request.h"
 #include "cli/message.h"
-#include "cli/output.h"
-#include "cli/request.h"
+#include "cli/place.h"
 #include "cli/signals.h"
 
 /* Options of a box: a session's box exists already. */
 static const char *const box_options[] = {"memory",    "cpus", "pids",   "disk",    "file", "out",
                                           "isolation", "root", "timing", "explain", NULL};
 
-struct job {
-    struct client client;
-    struct request request;
-    struct follow follow;
-    struct input input;
-    struct output output;
-    int cancel_fd;
-    int signal;          /* the first signal received */
-    unsigned interrupts; /* number of interrupts */
-};
-
-static void job_free(struct job *job)
+void exec_job_free(struct exec_job *job)
 {
     input_free(&job->input);
     follow_free(&job->follow);
@@ -89,24 +75,24 @@ static int find_timeout(const struct invocation *invocation, double *ret, struct
     return 0;
 }
 
-static int make_body(const struct invocation *invocation, const struct request *request,
-                     json_t **ret, struct error *err)
+int exec_body(const struct invocation *invocation, const struct request *request,
+              const char *const *argv, json_t **ret, struct error *err)
 {
     CLEANUP(json_freep) json_t *body = json_object();
-    CLEANUP(json_freep) json_t *argv = NULL;
+    CLEANUP(json_freep) json_t *words = NULL;
     CLEANUP(json_freep) json_t *env = NULL;
     double timeout_s;
     int result = find_timeout(invocation, &timeout_s, err);
 
     if (result == 0)
-        result = report_words(invocation->parsed.rest, &argv, err);
+        result = report_words(argv, &words, err);
     if (result == 0)
         result = report_env(request->env, &env, err);
     if (result < 0)
         return result;
     if (timeout_s < 0 && request->is_detached)
         timeout_s = 0; /* a background command may run as long as its session lives */
-    json_object_set(body, "argv", argv);
+    json_object_set(body, "argv", words);
     if (json_object_size(env) > 0)
         json_object_set(body, "env", env);
     if (timeout_s >= 0)
@@ -123,7 +109,7 @@ static int make_body(const struct invocation *invocation, const struct request *
 
 static void on_started(void *ctx, json_t *process)
 {
-    struct job *job = ctx;
+    struct exec_job *job = ctx;
 
     (void)process;
     job->input.path = buf_text(&job->follow.path);
@@ -131,13 +117,13 @@ static void on_started(void *ctx, json_t *process)
 
 static int on_output(void *ctx, int stream, const void *data, size_t length)
 {
-    struct job *job = ctx;
+    struct exec_job *job = ctx;
 
     return job->request.is_json ? 0 : output_write(&job->output, stream, data, length);
 }
 
 /* Kills it and waits only for the reply: the output has no reader any more. */
-static void kill_now(struct job *job)
+static void kill_now(struct exec_job *job)
 {
     struct error ignored = {0};
 
@@ -146,7 +132,7 @@ static void kill_now(struct job *job)
 }
 
 /* Whether there is anything to wait for. */
-static bool on_signal(struct job *job, int number)
+static bool on_signal(struct exec_job *job, int number)
 {
     struct error err = {0};
     const char *name = number != SIGINT || job->interrupts > 0 ? "KILL" : "INT";
@@ -165,7 +151,7 @@ static bool on_signal(struct job *job, int number)
 }
 
 /* Reads standard input; its end is sent to the command. */
-static void read_stdin(struct job *job)
+static void read_stdin(struct exec_job *job)
 {
     char chunk[INPUT_CHUNK];
     ssize_t count = read(STDIN_FILENO, chunk, sizeof(chunk));
@@ -178,8 +164,7 @@ static void read_stdin(struct job *job)
         input_put(&job->input, chunk, (size_t)count);
 }
 
-/* 1: it has ended; 0: stop waiting before that; negative: follow.err says why. */
-static int watch(struct job *job)
+int exec_watch(struct exec_job *job)
 {
     for (;;) {
         bool reads =
@@ -201,15 +186,20 @@ static int watch(struct job *job)
     }
 }
 
-static int finish(struct job *job, int ended)
+void exec_leave(struct exec_job *job)
 {
-    const struct request *request = &job->request;
-
     output_finish(&job->output);
     if (!job->signal)
         job->signal = signals_taken(job->cancel_fd);
     if (job->output.failure == -EPIPE || job->output.failure == -ECANCELED)
         kill_now(job);
+}
+
+static int finish(struct exec_job *job, int ended)
+{
+    const struct request *request = &job->request;
+
+    exec_leave(job);
     if (job->output.failure == -EPIPE)
         return 128 + SIGPIPE;
     if (ended == 1 && request->is_json) {
@@ -236,7 +226,7 @@ static int finish(struct job *job, int ended)
     return report_result(job->follow.result, request->is_quiet);
 }
 
-static int detach(struct job *job, json_t *body)
+static int detach(struct exec_job *job, json_t *body)
 {
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
@@ -256,29 +246,42 @@ static int detach(struct job *job, json_t *body)
     return print_text(&text);
 }
 
-int exec_run(const struct invocation *invocation)
+int exec_begin(struct exec_job *job, const char *session, json_t *body, struct error *err)
 {
     static const struct follow_events events = {.started = on_started, .output = on_output};
-    CLEANUP(job_free) struct job job = {.cancel_fd = -1};
+    int result;
+
+    follow_init(&job->follow, &job->client, &events, job);
+    input_init(&job->input, &job->client);
+    result = signals_open(&job->cancel_fd, err);
+    if (result < 0) {
+        json_decref(body);
+        return result;
+    }
+    output_init(&job->output, job->request.is_raw, job->cancel_fd);
+    return follow_exec(&job->follow, session, body, err);
+}
+
+int exec_run(const struct invocation *invocation)
+{
+    CLEANUP(exec_job_free) struct exec_job job = {.cancel_fd = -1};
     CLEANUP(json_freep) json_t *body = NULL;
     struct error err = {0};
 
+    if (place_url(invocation->env) && !option_given(&invocation->parsed, "session", NULL))
+        return exec_remote(invocation);
     job.request.caller_env = invocation->env;
     job.request.is_json = option_given(&invocation->parsed, "json", NULL);
     if (options_take(&invocation->parsed, &job.request, &err) < 0 ||
         check_options(invocation, &job.request, &err) < 0 ||
-        make_body(invocation, &job.request, &body, &err) < 0 ||
+        exec_body(invocation, &job.request, invocation->parsed.rest, &body, &err) < 0 ||
         client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err) <
             0 ||
         client_bring_settings(&job.client, invocation, &err) < 0)
         return client_fail(job.request.is_json, &err);
     if (job.request.is_detached)
         return detach(&job, ptr_take(&body));
-    follow_init(&job.follow, &job.client, &events, &job);
-    input_init(&job.input, &job.client);
-    if (signals_open(&job.cancel_fd, &err) < 0 ||
-        follow_exec(&job.follow, job.request.session, ptr_take(&body), &err) < 0)
+    if (exec_begin(&job, job.request.session, ptr_take(&body), &err) < 0)
         return client_fail(job.request.is_json, &err);
-    output_init(&job.output, job.request.is_raw, job.cancel_fd);
-    return finish(&job, watch(&job));
+    return finish(&job, exec_watch(&job));
 }

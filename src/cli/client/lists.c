@@ -39,7 +39,10 @@ static int outputs_table(json_t *reply)
         table_cell(&table, text);
         str_format(stays, sizeof(stays), "in the box%s%.60s%s", skipped[0] ? " (" : "", skipped,
                    skipped[0] ? ")" : "");
-        table_cell(&table, path[0] ? path : stays);
+        /* Over TCP the path is an address of REST: 'bailey cp' takes this one. */
+        if (str_starts(path, "/v1/"))
+            str_format(stays, sizeof(stays), "/tmp/output/%.100s", member_text(output, "name"));
+        table_cell(&table, path[0] && !str_starts(path, "/v1/") ? path : stays);
     }
     return table_show(&table);
 }
@@ -51,7 +54,7 @@ int outputs_run(const struct invocation *invocation)
     CLEANUP(buf_free) struct buf path = PATH_BUF;
     CLEANUP(json_freep) json_t *reply = NULL;
     struct error err = {0};
-    int result = client_request_load(invocation, &request, &err);
+    int status, result = client_request_load(invocation, &request, &err);
     const char *session = request.session ? request.session : invocation->parsed.operands[0];
 
     if (result == 0 && (!session || (request.session && invocation->parsed.operand_count > 0)))
@@ -62,7 +65,14 @@ int outputs_run(const struct invocation *invocation)
         client_session_path(&path, session, "/outputs", &err) < 0 ||
         client_call(&client, "GET", buf_text(&path), NULL, &reply, &err) < 0)
         return client_fail(request.is_json, &err);
-    return request.is_json ? print_json(json_incref(reply)) : outputs_table(reply);
+    if (request.is_json)
+        return print_json(json_incref(reply));
+    status = outputs_table(reply);
+    if (client.url && json_array_size(json_object_get(reply, "outputs")) > 0)
+        message_print(
+            "the files are on the server; 'bailey cp %s:/tmp/output/NAME .' copies one here",
+            session);
+    return status;
 }
 
 /* ---- ps ---- */

@@ -9,11 +9,13 @@
 #include "base/str.h"
 #include "cli/client/commands.h"
 #include "cli/message.h"
+#include "cli/place.h"
 
 static const struct client_row {
     const char *name;
     int (*run)(const struct invocation *invocation);
 } client_table[] = {
+    {"run", run_remote},
     {"session", session_run},
     {"exec", exec_run},
     {"code", code_run},
@@ -39,6 +41,7 @@ static const struct client_row {
     {"image", image_run},
     {"doctor", doctor_providers_run},
     {"complete", complete_run},
+    {"prompt", prompt_remote},
 };
 
 static const struct client_row *row_find(const char *name)
@@ -64,10 +67,13 @@ int client_main(int argc, char **argv)
     }
     invocation.command = command_find(row->name);
     if (options_parse(invocation.command, argc - 2, (const char *const *)argv + 2,
-                      &invocation.parsed, &err) < 0)
+                      &invocation.parsed, &err) < 0 ||
+        place_take(&invocation.parsed, &err) < 0) {
         status = message_bad_input(&err);
-    else
+    } else {
+        invocation.env = environ; /* with the server's options */
         status = row->run(&invocation);
+    }
     parsed_free(&invocation.parsed);
     return status;
 }

@@ -3,9 +3,9 @@
  * line.
  *
  * Theory of operation. The daemon's broker implements the protocol (api/mcp/pipe.h); this command
- * passes lines to it and back. It keeps each line until the broker has settled it: if the
- * connection is lost, it connects again (and starts a daemon again if it ended) and sends those
- * lines once more, marked as repeated.
+ * passes lines to it and back; with --url to a server's. It keeps each line until the broker has
+ * settled it: if the connection is lost, it connects again (and starts a daemon again if it ended)
+ * and sends those lines once more, marked as repeated.
  *
  * Only protocol messages go to standard output. The command ends when its input ends, on SIGINT,
  * SIGTERM and SIGHUP, when its output has no reader, and when its parent is gone: running calls are
@@ -33,6 +33,7 @@
 #include "cli/client/mcp_link.h"
 #include "cli/client_request.h"
 #include "cli/message.h"
+#include "cli/place.h"
 #include "cli/signals.h"
 #include "model/text.h"
 
@@ -56,6 +57,7 @@ struct line {
 
 struct front {
     struct client client;
+    struct http_client *http; /* of the daemon's socket; with --url it is the client's */
     const char *config_file;
     const char *name; /* --session; NULL: one is created at first use and deleted at the end */
     bool is_structured;
@@ -233,9 +235,14 @@ static void connect_now(struct front *front)
         r = daemon_reach(&front->client.paths, front->config_file, true, &err);
     if (r == 0 && (r = write_target(front, &target)) < 0)
         error_set(&err, r, ERROR_ENGINE, "out of memory");
+    if (r == 0 && !front->client.url) {
+        http_client_close(front->http); /* a daemon that was started may have another socket */
+        front->http = NULL;
+        r = http_client_open(front->client.paths.socket, &front->http, &err);
+    }
     if (r == 0)
-        r = mcp_link_open(&front->link, front->client.paths.socket, buf_text(&target),
-                          buf_text(&front->client.settings), &err);
+        r = mcp_link_open(&front->link, front->client.url ? front->client.http : front->http,
+                          buf_text(&target), buf_text(&front->client.settings), &err);
     if (r == 0) {
         front->retry_ms = 0;
         for (struct line *line = front->lines; line && front->link.fd >= 0; line = line->next)
@@ -512,7 +519,10 @@ static int begin(struct front *front, const struct invocation *invocation, struc
     if (front->name && (!front->name[0] || strlen(front->name) > LIMIT_NAME))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "--session: a name has 1 to %d bytes",
                          LIMIT_NAME);
-    r = client_open(&front->client, front->config_file, invocation->env, CLIENT_NO_CALL, err);
+    r = client_open(&front->client, front->config_file, invocation->env,
+                    place_url(invocation->env) ? CLIENT_LOOKS : CLIENT_NO_CALL, err);
+    if (r == 0 && front->client.url) /* a key that is not good is said at once, and once */
+        r = client_call(&front->client, "GET", "/v1/info", NULL, NULL, err);
     if (r == 0)
         r = client_bring_settings(&front->client, invocation, err);
     if (r == 0)
@@ -544,6 +554,7 @@ int mcp_run(const struct invocation *invocation)
         front.is_silent = true;
         end_all(&front);
     }
+    http_client_close(front.http);
     client_close(&front.client);
     buf_free(&front.input);
     buf_free(&front.output);

@@ -1,23 +1,18 @@
 /*
- * mcp_link.c - a WebSocket client on a unix socket; see mcp_link.h and RFC 6455.
+ * mcp_link.c - a WebSocket client; see mcp_link.h and RFC 6455.
  *
- * The other side is the broker behind a socket that only this user can open: frames are masked with
- * a key of zeros, because masking protects proxies and there is none. Both sides send whole
- * messages in one frame; fragments are refused.
+ * Frames are masked with a key of zeros: masking protects proxies from pages that choose what a
+ * browser sends, and here no page does. Both sides send whole messages in one frame; fragments are
+ * refused.
  */
 #include "cli/client/mcp_link.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
 
@@ -32,7 +27,9 @@ enum opcode { WS_BINARY = 2, WS_CLOSE = 8, WS_PING = 9, WS_PONG = 10 };
 
 void mcp_link_close(struct mcp_link *link)
 {
-    fd_closep(&link->fd);
+    http_dial_close(link->dial);
+    link->dial = NULL;
+    link->fd = -1;
     buf_free(&link->in);
     buf_free(&link->out);
     link->done = 0;
@@ -51,15 +48,14 @@ int mcp_link_flush(struct mcp_link *link)
     int r = 0;
 
     while (at < link->out.length && r == 0) {
-        ssize_t count =
-            send(link->fd, link->out.data + at, link->out.length - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t count = http_dial_write(link->dial, link->out.data + at, link->out.length - at);
 
-        if (count > 0)
-            at += (size_t)count;
-        else if (errno == EAGAIN)
+        if (count == -EAGAIN)
             break;
-        else if (errno != EINTR)
-            r = -errno;
+        if (count < 0)
+            r = (int)count;
+        else
+            at += (size_t)count;
     }
     buf_consume(&link->out, at);
     return r;
@@ -106,20 +102,16 @@ int mcp_link_receive(struct mcp_link *link)
 {
     for (;;) {
         char piece[READ_STEP];
-        ssize_t count = recv(link->fd, piece, sizeof(piece), MSG_DONTWAIT);
+        ssize_t count = http_dial_read(link->dial, piece, sizeof(piece));
         int r;
 
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0 && errno == EAGAIN)
+        if (count == -EAGAIN)
             return 0;
         if (count <= 0)
-            return count < 0 ? -errno : -ECONNRESET;
+            return count < 0 ? (int)count : -ECONNRESET;
         r = buf_append(&link->in, piece, (size_t)count);
         if (r < 0)
             return r;
-        if ((size_t)count < sizeof(piece))
-            return 0;
     }
 }
 
@@ -186,21 +178,6 @@ int mcp_link_next(struct mcp_link *link, const char **ret_data, size_t *ret_leng
 
 /* ---- opening ---- */
 
-static int connect_to(struct mcp_link *link, const char *path, struct error *err)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    link->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (link->fd < 0)
-        return error_errno(err, "making a socket");
-    str_copy(address.sun_path, sizeof(address.sun_path), path);
-    while (connect(link->fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-        if (errno != EINTR)
-            return error_errno(err, "connecting to %.200s", path);
-    }
-    return 0;
-}
-
 /* The text of a refusal, if its whole body has come. New reference, or NULL. */
 static json_t *refusal_text(const struct mcp_link *link, const char *body)
 {
@@ -259,20 +236,26 @@ static int read_answer(struct mcp_link *link, struct error *err)
     }
 }
 
-int mcp_link_open(struct mcp_link *link, const char *socket_path, const char *target,
+int mcp_link_open(struct mcp_link *link, struct http_client *client, const char *target,
                   const char *header, struct error *err)
 {
     int r;
 
     *link = (struct mcp_link){
         .fd = -1, .in = BUF_INIT(MESSAGE_MAX + READ_STEP), .out = BUF_INIT(SIZE_MAX / 2)};
-    r = connect_to(link, socket_path, err);
+    r = http_dial_open(client, &link->dial, err);
+    if (r == 0) {
+        link->fd = http_dial_fd(link->dial);
+        r = buf_printf(&link->out, "GET %s HTTP/1.1\r\n", target);
+    }
+    if (r == 0)
+        r = http_dial_headers(link->dial, &link->out);
     if (r == 0)
         r = buf_printf(&link->out,
-                       "GET %s HTTP/1.1\r\nHost: bailey\r\nUpgrade: websocket\r\nConnection: "
+                       "Upgrade: websocket\r\nConnection: "
                        "Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
                        "YmFpbGV5IG1jcCBwaXBlIQ==\r\n%s%s\r\n",
-                       target, header, header[0] ? "\r\n" : "");
+                       header, header[0] ? "\r\n" : "");
     if (r == 0)
         r = mcp_link_flush(link);
     if (r < 0 && err->num == 0)

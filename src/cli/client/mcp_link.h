@@ -1,6 +1,6 @@
 /*
- * mcp_link.h - the connection of `bailey mcp` to the daemon: a WebSocket on its unix socket, with
- * the binary messages of api/mcp/pipe.h.
+ * mcp_link.h - the connection of `bailey mcp` to its server: a WebSocket, with the binary messages
+ * of api/mcp/pipe.h.
  *
  * Opening blocks until the broker has answered the handshake; sending and receiving never do. One
  * thread. Zeroed with fd -1 means closed, the state after mcp_link_close().
@@ -14,16 +14,18 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "http/dial.h"
 
 struct mcp_link {
-    int fd; /* -1: closed */
+    int fd; /* of `dial`, to poll; -1: closed */
+    struct http_dial *dial;
     struct buf in, out;
     size_t done; /* bytes of `in` that were returned */
 };
 
 /* Errors: -ECONNREFUSED, -ENOENT, -ECONNRESET: no daemon; others are final. */
-/* `header`: one more line for the request; empty: none. */
-int mcp_link_open(struct mcp_link *link, const char *socket_path, const char *target,
+/* `header`: one more line for the request; empty: none. The client has to live as long. */
+int mcp_link_open(struct mcp_link *link, struct http_client *client, const char *target,
                   const char *header, struct error *err);
 void mcp_link_close(struct mcp_link *link); /* may be called twice */
 

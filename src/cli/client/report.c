@@ -82,12 +82,16 @@ static void say_files(const struct result *result)
         const struct output_file *file = &result->files[i];
         CLEANUP(buf_free) struct buf name = BUF_INIT(SANITIZE_GROWTH * (LIMIT_PATH_BYTES + 1));
         char size[FORMAT_SIZE];
+        bool is_there;
 
         /* The guest chose the name: a newline in it must not look like a message of this
          * program. */
-        sanitize_line(file->path && !file->skipped ? file->path : file->name, &name);
+        is_there = file->path && str_starts(file->path, "/v1/"); /* over TCP: an address of REST */
+        sanitize_line(file->path && !file->skipped && !is_there ? file->path : file->name, &name);
         format_bytes(file->bytes, size);
-        if (file->path && !file->skipped)
+        if (is_there && !file->skipped)
+            message_print("saved on the server: /tmp/output/%s (%s)", buf_text(&name), size);
+        else if (file->path && !file->skipped)
             message_print("saved %s (%s)", buf_text(&name), size);
         else
             message_print("not saved: /tmp/output/%s (%s, %s)", buf_text(&name), size,

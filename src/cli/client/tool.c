@@ -125,6 +125,14 @@ static bool names_session(const struct buf *input, const char *tool)
            strchr(member_text(parameters, "execution_id"), '.') != NULL;
 }
 
+/* With --url also the tools that need no session are called here. */
+static bool is_alone(const char *name)
+{
+    const struct tool_row *tool = tool_find(name);
+
+    return tool && tool->is_alone;
+}
+
 static bool is_there(struct client *client)
 {
     CLEANUP(json_freep) json_t *session = NULL;
@@ -177,6 +185,29 @@ static int wait_reply(struct tool_job *job, const char *name)
     return print_guest_text(&job->reply);
 }
 
+/* `bailey tool --list` of a server, which may have other tools. */
+static int list_tools(const struct invocation *invocation, const char *config_file)
+{
+    CLEANUP(client_close) struct client client = {0};
+    CLEANUP(buf_free) struct buf text = BUF_INIT(MIB);
+    CLEANUP(json_freep) json_t *reply = NULL;
+    struct error err = {0};
+    json_t *tool;
+    size_t i;
+
+    if (client_open(&client, config_file, invocation->env, CLIENT_STARTS, &err) < 0 ||
+        client_call(&client, "GET", "/v1/tools", NULL, &reply, &err) < 0)
+        return client_fail(false, &err);
+    if (option_given(&invocation->parsed, "json", NULL))
+        return print_json(json_incref(reply));
+    json_array_foreach(json_object_get(reply, "tools"), i, tool)
+    {
+        buf_printf(&text, "%-20s %-16s %s\n", member_text(tool, "name"),
+                   member_text(tool, "category"), member_text(tool, "title"));
+    }
+    return print_guest_text(&text);
+}
+
 int tool_run(const struct invocation *invocation)
 {
     CLEANUP(job_free)
@@ -189,6 +220,8 @@ int tool_run(const struct invocation *invocation)
 
     option_given(parsed, "session", &session);
     option_given(parsed, "config", &config_file);
+    if (option_given(parsed, "list", NULL))
+        return list_tools(invocation, config_file);
     if (parsed->operand_count == 0) {
         error_set(&err, -EINVAL, ERROR_BAD_INPUT, "which tool? 'bailey tool --list' lists them");
         return client_fail(false, &err);
@@ -198,7 +231,8 @@ int tool_run(const struct invocation *invocation)
         client_bring_settings(&job.client, invocation, &err) < 0 ||
         signals_open(&job.cancel_fd, &err) < 0)
         return fail(parsed->operands[0], &err);
-    if (!session && !names_session(&job.input, parsed->operands[0])) {
+    if (!session && !is_alone(parsed->operands[0]) &&
+        !names_session(&job.input, parsed->operands[0])) {
         session = DEFAULT_SESSION;
         job.makes_default = !is_there(&job.client);
     }

@@ -78,10 +78,15 @@ static void test_what_a_caller_sends(void **state)
     assert_string_equal(settings_get(settings, KEY_MEMORY), "64m");
     assert_string_equal(settings_get(settings, KEY_PIDS), "100");
     assert_string_equal(settings_get(settings, KEY_MAX_SESSIONS), "3");
-    assert_int_equal(settings_header(&config, &line, &err), 0);
+    assert_int_equal(settings_header(&config, false, &line, &err), 0);
     assert_string_equal(buf_text(&line),
                         "Bailey-Settings: {\"SANDBOX_MAX_SESSIONS\":\"3\","
                         "\"SANDBOX_MEMORY_LIMIT\":\"64m\",\"SANDBOX_PIDS_LIMIT\":\"100\"}");
+    /* What this machine's daemon has is nothing to a server on another one. */
+    buf_clear(&line);
+    assert_int_equal(settings_header(&config, true, &line, &err), 0);
+    assert_string_equal(buf_text(&line), "Bailey-Settings: {\"SANDBOX_MEMORY_LIMIT\":\"64m\","
+                                         "\"SANDBOX_PIDS_LIMIT\":\"100\"}");
 }
 
 static void test_nothing_set_is_no_header(void **state)
@@ -92,7 +97,7 @@ static void test_nothing_set_is_no_header(void **state)
 
     (void)state;
     load(&config, nothing);
-    assert_int_equal(settings_header(&config, &line, &err), 0);
+    assert_int_equal(settings_header(&config, false, &line, &err), 0);
     assert_int_equal(line.length, 0);
 }
 
