@@ -58,7 +58,7 @@ test-sanitize: ## units, scenario, conformance and escape under Address- and UBS
 	@CC=clang tools/build build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@tools/run-tests build-asan --sanitize --suites scenario,conformance,escape
 
-test-distros: ## make run, a smoke and the unit tests in fresh Debian 12 and 13 systems; FULL=1: all tests
+test-distros: ## make run, the README, a smoke and the unit tests in fresh Debian 12 and 13 systems; FULL=1: all tests
 	@tools/test-distros
 
 test-container: ## make run and make test in a plain container (docker run without options); QUICK=1: fewer tests
