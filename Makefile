@@ -53,7 +53,7 @@ test-sanitize: ## units, scenario, conformance and escape under Address- and UBS
 	@CC=clang tools/build build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@tools/run-tests build-asan --sanitize --suites scenario,conformance,escape
 
-test-distros: ## make run, a smoke and the unit tests in fresh Debian 12 and 13 systems; FULL=1: all tests
+test-distros: ## make run, the README, a smoke and the unit tests in fresh Debian 12 and 13 systems; FULL=1: all tests
 	@tools/test-distros
 
 test-container: ## make run and make test in a plain container (docker run without options); QUICK=1: fewer tests
@@ -71,6 +71,8 @@ check-style: ## format, include rule, documents; reports long files and function
 	@tools/check-style
 
 format: ## formats the C sources
+	@command -v clang-format-14 >/dev/null || { echo "make format: clang-format-14 is not installed" \
+		"(Debian 12 and Ubuntu 22.04 have it as a package; other versions format differently)" >&2; exit 1; }
 	@find src tests fuzz tools bench \( -name '*.c' -o -name '*.h' \) -print0 2>/dev/null | \
 		xargs -0 clang-format-14 -i
 

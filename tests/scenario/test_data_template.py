@@ -1,4 +1,5 @@
-"""The data template that ships: Polars, NumPy, Matplotlib, seaborn and scikit-learn in a box."""
+"""The data template that ships: Polars, NumPy, Matplotlib, seaborn and scikit-learn in a box, with what they read
+and write tables by."""
 import pathlib
 
 import pytest
@@ -75,3 +76,30 @@ def test_threads_that_are_used_work(yard):
 def test_the_whole_is_intact(yard):
     done = yard.bailey("template", "verify", "data", timeout=support.PATIENCE * 4)
     assert done.status == 0, done
+
+
+FRAME = "frame = pl.DataFrame({'city': ['Oslo', 'Rome', None], 'degrees': [15.2, 24.1, 3.5]})\n"
+FRAMES = "import pandas as pd, polars as pl\n" + FRAME
+
+
+def test_polars_to_pandas_and_back(yard):
+    """Strings are what needs more than NumPy."""
+    done = run(yard, FRAMES + "pandas = frame.to_pandas()\n"
+                              "print(pandas['city'][0], pandas['city'].isna().sum(), pl.from_pandas(pandas).equals(frame))\n")
+    assert done.status == 0 and done.stdout == "Oslo 1 True\n", done
+
+
+def test_parquet_of_both_is_read_by_both(yard):
+    done = run(yard, FRAMES + "frame.write_parquet('/tmp/a.parquet')\n"
+                              "frame.to_pandas().to_parquet('/tmp/b.parquet')\n"
+                              "for name in ('/tmp/a.parquet', '/tmp/b.parquet'):\n"
+                              "    print(pl.read_parquet(name).equals(frame), pd.read_parquet(name)['city'][1])\n")
+    assert done.status == 0 and done.stdout == "True Rome\nTrue Rome\n", done
+
+
+def test_excel_of_both_is_read_by_both(yard):
+    done = run(yard, FRAMES + "frame.write_excel('/tmp/a.xlsx')\n"
+                              "frame.to_pandas().to_excel('/tmp/b.xlsx', index=False)\n"
+                              "for name in ('/tmp/a.xlsx', '/tmp/b.xlsx'):\n"
+                              "    print(pl.read_excel(name).equals(frame), pd.read_excel(name)['city'][1])\n")
+    assert done.status == 0 and done.stdout == "True Rome\nTrue Rome\n", done

@@ -93,6 +93,29 @@ def test_without_root_the_command_has_sudo_where_there_is_one(bare_debian):
     assert "    sudo apt-get update && sudo apt-get install -y" in done.stderr, done
 
 
+# ---- no clang-format ----
+
+def test_formatting_says_what_is_missing(elsewhere):
+    """Not an error of xargs."""
+    for name in ("make", "find", "xargs"):
+        (elsewhere / name).symlink_to(shutil.which(name))
+    done = run("make", "format", cwd=TOOLS.parent, env={"PATH": str(elsewhere)})
+    assert done.returncode == 2 and "make format: clang-format-14 is not installed" in done.stderr, done
+    assert "xargs" not in done.stderr, done
+
+
+def test_the_style_check_without_it_says_that_it_skips(elsewhere, tmp_path_factory):
+    """A copy of the script, whose other checks have nothing to say."""
+    copy = tmp_path_factory.mktemp("style") / "tools"
+    copy.mkdir()
+    shutil.copy(TOOLS / "check-style", copy)
+    for name in ("layers", "habits", "check-pages", "check-docs", "gen-clients"):
+        (copy / name).symlink_to("/bin/true")
+    done = run(copy / "check-style", env={"PATH": str(elsewhere)})
+    assert done.returncode == 0 and done.stdout == "style: no problems found\n", done
+    assert done.stderr == ("style: skipped: formatting is checked by clang-format-14, which is not installed\n"), done
+
+
 # ---- progress ----
 
 def test_the_status_and_the_end_of_the_output_of_a_command_that_failed(tmp_path):
