@@ -16,6 +16,7 @@
 #include "session/session_manager.h"
 #include "session/template.h"
 #include "tool/call.h"
+#include "tool/prompt.h"
 
 #define PACKAGES_TAIL 48 /* bytes for how many more packages there are */
 #define TAIL 2048        /* bytes of output that are searched for the last line */
@@ -272,6 +273,17 @@ static void add_packages(json_t *template, struct buf *text)
     buf_append_text(text, ".");
 }
 
+/* The configuration that a session of this caller would have; the server's own, if it has none. */
+static const struct config *config_of(const struct mcp_engine *host, const struct mcp_asker *asker)
+{
+    const struct config *config = NULL;
+    struct error ignored = {0};
+
+    return session_manager_config_of(host->manager, &asker->caller, &config, &ignored) == 0
+               ? config
+               : session_manager_config(host->manager);
+}
+
 static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *text)
 {
     struct mcp_engine *host = ctx;
@@ -284,11 +296,25 @@ static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *tex
     if (asker->own && (*asker->own)[0] &&
         auth_session(host->auth, &asker->caller.who, *asker->own, true, &own, &ignored) == 0)
         session = session_json(own);
-    if (session_manager_template(host->manager,
-                                 json_string_value(json_object_get(session, "template")), &found,
-                                 &ignored) == 0 &&
+    if (session_manager_template_of(host->manager, config_of(host, asker),
+                                    json_string_value(json_object_get(session, "template")), &found,
+                                    &ignored) == 0 &&
         template_json(host->manager, found.name, &template, &ignored) == 0)
         add_packages(template, text);
+}
+
+static void host_prompt(void *ctx, const struct mcp_asker *asker, struct buf *text)
+{
+    struct mcp_engine *host = ctx;
+    struct session_template found = {0};
+    struct error ignored = {0};
+    struct prompt_spec spec = {.config = config_of(host, asker), .is_mcp = true};
+
+    spec.has_data =
+        session_manager_template_of(host->manager, spec.config, NULL, &found, &ignored) == 0 &&
+        str_equal(found.name, "data");
+    if (prompt_write(&spec, text) < 0)
+        buf_clear(text);
 }
 
 /* Reports the end of its output, from the stream that has some. */
@@ -334,6 +360,7 @@ const struct mcp_http_ops mcp_engine_ops = {
     .list = mcp_engine_list,
     .read = mcp_engine_read,
     .about = host_about,
+    .prompt = host_prompt,
     .cancel = host_cancel,
     .look = host_look,
     .left = host_left,

@@ -336,8 +336,16 @@ static void on_about(void *ctx, struct buf *text)
         stream->door->spec.ops->about(stream->door->spec.host, &stream->asker, text);
 }
 
-const struct mcp_ops mcp_stream_ops = {mcp_stream_send, on_call,   on_list,
-                                       on_read,         on_cancel, on_about};
+static void on_prompt(void *ctx, struct buf *text)
+{
+    struct mcp_stream *stream = ctx;
+
+    if (stream->door->spec.ops->prompt)
+        stream->door->spec.ops->prompt(stream->door->spec.host, &stream->asker, text);
+}
+
+const struct mcp_ops mcp_stream_ops = {mcp_stream_send, on_call,  on_list,  on_read,
+                                       on_cancel,       on_about, on_prompt};
 
 /* ---- creation and end ---- */
 

@@ -64,6 +64,8 @@ struct mcp_ops {
     void (*cancel)(void *ctx, struct mcp_work *work);
     /* A sentence for the instructions about the packages that code has; NULL: nothing is said. */
     void (*about)(void *ctx, struct buf *text);
+    /* The prompt with the caller's limits; NULL, or no text: the server's own. */
+    void (*prompt)(void *ctx, struct buf *text);
 };
 
 int mcp_peer_new(const struct mcp_server *server, const struct mcp_ops *ops, void *ctx,

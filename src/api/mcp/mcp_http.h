@@ -43,6 +43,7 @@ struct mcp_http_ops {
                 const char *session, const char *path, size_t maximum, struct error *err);
     /* As in mcp_ops: of the conversation's session, or of one that would be made. */
     void (*about)(void *host, const struct mcp_asker *asker, struct buf *text);
+    void (*prompt)(void *host, const struct mcp_asker *asker, struct buf *text);
     /* is_left: the client left. Objects created for this work only, and named only in its
      * answer, are removed. */
     void (*cancel)(void *host, struct mcp_work *work, bool is_left);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "tool/prompt.h"
 
 #define STATIC_TTL_MS (5 * 60 * 1000L)
 #define ABOUT_MAX 600 /* bytes about packages */
@@ -136,9 +137,15 @@ void mcp_prompts_list(struct mcp_request *request)
 
 void mcp_prompts_get(struct mcp_request *request)
 {
+    CLEANUP(buf_free) struct buf own = BUF_INIT(PROMPT_MAX);
+    const struct mcp_peer *peer = request->peer;
     const char *name = mcp_text(request->params, "name");
-    const char *prompt = request->peer->server->prompt;
+    const char *prompt = peer->server->prompt;
 
+    if (prompt && peer->ops->prompt)
+        peer->ops->prompt(peer->ctx, &own);
+    if (own.length > 0)
+        prompt = buf_text(&own);
     if (!prompt || !str_equal(name, PROMPT_NAME))
         mcp_send_error(request->peer, &request->origin, MCP_INVALID_PARAMS, NULL,
                        "unknown prompt '%.60s'", name ? name : "");

@@ -208,7 +208,17 @@ static void on_about(void *ctx, struct buf *text)
         spec->ops->about(spec->host, &pipe->asker, text);
 }
 
-static const struct mcp_ops peer_ops = {on_send, on_call, on_list, on_read, on_cancel, on_about};
+static void on_prompt(void *ctx, struct buf *text)
+{
+    struct mcp_pipe *pipe = ctx;
+    const struct mcp_http_spec *spec = &pipe->door->spec;
+
+    if (spec->ops->prompt)
+        spec->ops->prompt(spec->host, &pipe->asker, text);
+}
+
+static const struct mcp_ops peer_ops = {on_send,   on_call,  on_list,  on_read,
+                                        on_cancel, on_about, on_prompt};
 
 /* ---- life ---- */
 
