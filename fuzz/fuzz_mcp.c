@@ -141,7 +141,7 @@ static const struct tool_row tool = {
     .description = "d",
     .schema = "{\"type\":\"object\",\"properties\":{\"timeout\":{\"type\":\"number\"}}}",
 };
-static const struct mcp_ops ops = {check_sent, keep_call, keep_list, keep_read, forget, NULL};
+static const struct mcp_ops ops = {check_sent, keep_call, keep_list, keep_read, forget, NULL, NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -138,7 +138,9 @@ def test_more_than_the_daemon_has_is_refused_by_name(daemon):
 
 def cell(daemon, session, code, **env):
     done = daemon.bailey("code", "-s", session, "-j", "-c", code, env=env)
-    return json.loads(done.stdout)
+    result = json.loads(done.stdout)
+    assert "meta" in result, done
+    return result
 
 
 def test_keys_of_calls(daemon):
@@ -328,6 +330,16 @@ def test_mcp_over_stdio(daemon):
     process = daemon.bailey("mcp", "--session", name, "--memory", "97m",
                             stdin=json.dumps(HELLO).encode() + b"\n")
     assert process.status == 0, process
+
+
+def test_the_prompt_over_mcp_has_the_callers_limits(daemon):
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": {"name": "sandbox"}}
+    seen = []
+    for env in ({"SANDBOX_MEMORY_LIMIT": "96m", "SANDBOX_PIDS_LIMIT": "70"}, {}):
+        told = over_stdio(daemon, asked, **env)[1][1]["result"]["messages"][0]["content"]["text"]
+        seen.append(re.search("Memory: .*", told)[0])
+        assert seen[-1] == re.search("Memory: .*", daemon.bailey("prompt", env=env).stdout)[0], told
+    assert seen[0] != seen[1], seen
 
 
 def test_mcp_over_http(daemon):

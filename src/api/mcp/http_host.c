@@ -274,6 +274,17 @@ static void add_packages(json_t *template, struct buf *text)
     buf_append_text(text, ".");
 }
 
+/* The configuration that a session of this caller would have; the server's own, if it has none. */
+static const struct config *config_of(const struct mcp_engine *host, const struct mcp_asker *asker)
+{
+    const struct config *config = NULL;
+    struct error ignored = {0};
+
+    return session_manager_config_of(host->manager, &asker->caller, &config, &ignored) == 0
+               ? config
+               : session_manager_config(host->manager);
+}
+
 /* The template of the conversation's session, or of one that would be made; new reference or NULL.
  */
 static json_t *template_of(struct mcp_engine *host, const struct mcp_asker *asker)
@@ -287,9 +298,9 @@ static json_t *template_of(struct mcp_engine *host, const struct mcp_asker *aske
     if (asker->own && (*asker->own)[0] &&
         auth_session(host->auth, &asker->caller.who, *asker->own, true, &own, &ignored) == 0)
         session = session_json(own);
-    if (session_manager_template(host->manager,
-                                 json_string_value(json_object_get(session, "template")), &found,
-                                 &ignored) == 0 &&
+    if (session_manager_template_of(host->manager, config_of(host, asker),
+                                    json_string_value(json_object_get(session, "template")), &found,
+                                    &ignored) == 0 &&
         template_json(host->manager, found.name, &template, &ignored) == 0)
         return template;
     return NULL;
@@ -337,7 +348,7 @@ static void host_prompt(void *ctx, const struct mcp_asker *asker, struct buf *te
     bool has_data = has_package(template, "polars") && has_package(template, "matplotlib") &&
                     has_package(template, "scikit-learn");
 
-    if (prompt_write(&(struct prompt_spec){.config = session_manager_config(host->manager),
+    if (prompt_write(&(struct prompt_spec){.config = config_of(host, asker),
                                            .has_data = has_data,
                                            .is_mcp = true},
                      text) < 0)

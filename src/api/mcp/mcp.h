@@ -64,7 +64,8 @@ struct mcp_ops {
     void (*cancel)(void *ctx, struct mcp_work *work);
     /* A sentence for the instructions about the packages that code has; NULL: nothing is said. */
     void (*about)(void *ctx, struct buf *text);
-    /* The prompt for the connection's own session; NULL, or without a text: that of the server. */
+    /* The prompt with the limits of the caller and the packages of its session; NULL, or without a
+     * text: that of the server. */
     void (*prompt)(void *ctx, struct buf *text);
 };
 

@@ -137,12 +137,13 @@ void mcp_prompts_list(struct mcp_request *request)
 
 void mcp_prompts_get(struct mcp_request *request)
 {
-    const char *name = mcp_text(request->params, "name");
     CLEANUP(buf_free) struct buf own = BUF_INIT(PROMPT_MAX);
-    const char *prompt = request->peer->server->prompt;
+    const struct mcp_peer *peer = request->peer;
+    const char *name = mcp_text(request->params, "name");
+    const char *prompt = peer->server->prompt;
 
-    if (request->peer->ops->prompt)
-        request->peer->ops->prompt(request->peer->ctx, &own);
+    if (prompt && peer->ops->prompt)
+        peer->ops->prompt(peer->ctx, &own);
     if (own.length > 0)
         prompt = buf_text(&own);
     if (!prompt || !str_equal(name, PROMPT_NAME))

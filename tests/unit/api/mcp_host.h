@@ -118,7 +118,8 @@ static void fake_cancel(void *ctx, struct mcp_work *work)
     host.cancelled++;
 }
 
-static const struct mcp_ops ops = {fake_send, fake_call, fake_list, fake_read, fake_cancel, NULL};
+static const struct mcp_ops ops = {fake_send,   fake_call, fake_list, fake_read,
+                                   fake_cancel, NULL,      NULL};
 
 __attribute__((unused)) static int begin_with(bool is_structured)
 {

@@ -61,7 +61,7 @@ static void on_cancel(void *ctx, struct mcp_work *work)
     mcp_engine_ops.cancel(scene.host, work, !scene.is_closing);
 }
 
-static const struct mcp_ops ops = {on_send, on_call, on_list, on_read, on_cancel, NULL};
+static const struct mcp_ops ops = {on_send, on_call, on_list, on_read, on_cancel, NULL, NULL};
 
 static int open_scene(void **state)
 {
