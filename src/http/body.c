@@ -58,7 +58,7 @@ static bool is_admitted(struct http_request *request)
 }
 
 /* Called whether or not a route matched. */
-void http_request_handle(struct http_request *request)
+static void handle(struct http_request *request)
 {
     const struct http_server_spec *spec = &request->server->spec;
     const struct http_route *route = request->match.route;
@@ -175,7 +175,7 @@ static void begin_body(struct http_request *request)
         http_request_refuse_held(request, r);
     } else if (request->body_kind == HTTP_STREAM_BODY) {
         request->was_handled = true;
-        http_request_handle(request);
+        handle(request);
     }
 }
 
@@ -261,9 +261,9 @@ enum MHD_Result http_request_end(struct http_request *request)
         return MHD_NO; /* it has its answer */
     if (!request->was_answered) {
         if (request->body_kind != HTTP_STREAM_BODY && !request->was_handled) {
-            request->was_handled = true;
-            if (!http_prepare_start(request))
-                http_request_handle(request);
+            request->was_handled = !http_prepare_start(request);
+            if (request->was_handled)
+                handle(request);
         } else if (request->taker) {
             const struct http_body_events *taker = ptr_take(&request->taker);
 

@@ -118,6 +118,7 @@ struct http_request {
     size_t held_body, held_reply, held_own; /* counted in spec.held; own: by http_hold() */
     struct http_prepare *prepare; /* its body is being read (prepare.c); NULL: it is not */
     void *prepared;               /* what came of it */
+    bool was_prepared;            /* it was, or is being */
     const struct http_body_events *taker;
     void *taker_ctx;
 
@@ -170,11 +171,9 @@ enum MHD_Result http_request_begin(struct http_request *request, const char *met
 enum MHD_Result http_request_data(struct http_request *request, const char *data, size_t *length);
 enum MHD_Result http_request_end(struct http_request *request);
 
-void http_request_handle(struct http_request *request); /* its row's handler, or no_route() */
-
 /*
- * prepare.c: whether the body, which is whole, is read first (the handler is called then); the
- * request is freed; the server is.
+ * prepare.c: whether the body, which is whole, is being read: then http_request_end() comes again
+ * afterwards; the request is freed; the server is.
  */
 bool http_prepare_start(struct http_request *request);
 void http_prepare_leave(struct http_request *request);

@@ -96,8 +96,8 @@ static void finish(struct http_prepare *prepare)
         prepare->body = (struct buf){0};
     }
     prepare_free(prepare);
-    if (request && !request->is_gone)
-        http_request_handle(request);
+    if (request)
+        http_request_wake(request); /* libmicrohttpd calls on_request() again */
 }
 
 /* A body for which there is no thread is read by its handler. */
@@ -135,8 +135,9 @@ bool http_prepare_start(struct http_request *request)
     struct http_server *server = request->server;
     struct http_prepare *prepare, **at = &server->prepares;
 
-    if (!server->spec.prepare || !request->match.route || request->body.length < PREPARE_MIN)
-        return false;
+    if (request->was_prepared || !server->spec.prepare || !request->match.route ||
+        request->body.length < PREPARE_MIN)
+        return request->prepare;
     prepare = calloc(1, sizeof(*prepare));
     if (!prepare)
         return false;
@@ -153,6 +154,7 @@ bool http_prepare_start(struct http_request *request)
         at = &(*at)->next;
     *at = prepare;
     request->prepare = prepare;
+    request->was_prepared = true;
     request->body = (struct buf){.maximum = request->body.maximum};
     return true;
 }

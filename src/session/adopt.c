@@ -123,6 +123,10 @@ static void load_execution(void *ctx, const struct index_execution *row)
     session->next_execution = MAX(session->next_execution, row->number + 1);
     if (output_find(execution, &err) < 0)
         log_error("output of %s.%u: %s", session->id, execution->number, err.text);
+    if (execution->argv && session->state != SESSION_ENDED) {
+        execution->held_words = strlen(execution->argv);
+        tenant_hold(session->manager->tenants, session->tenant, QUOTA_DISK, execution->held_words);
+    }
     if (!execution_has_ended(execution))
         return;
     execution_forget(execution);

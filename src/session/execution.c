@@ -96,6 +96,7 @@ void execution_free(struct execution *execution)
     request_free(execution->asked);
     account_free(execution->account);
     usage_log_over(execution);
+    usage_request_over(execution);
     settings_release(execution->settings);
     output_free(execution);
     cell_free(execution);
@@ -502,6 +503,9 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     r = request_new(session, spec, execution);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "out of memory");
+    if (r == 0)
+        r = usage_request(execution, strlen(execution->argv), spec->input ? spec->input_length : 0,
+                          err);
     if (r == 0 && spec->input)
         r = input_store(execution, spec->input, spec->input_length, err);
     if (r == 0 && session->state == SESSION_READY)

@@ -108,6 +108,7 @@ void input_remove(struct execution *execution)
     str_format(name, sizeof(name), "%u.in", execution->number);
     if (folder_fd >= 0)
         unlinkat(folder_fd, name, 0);
+    usage_input_over(execution);
 }
 
 void input_tell(struct execution *execution)

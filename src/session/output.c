@@ -128,6 +128,7 @@ void outputs_gone(struct session *session)
             buf_free(&at->early[i]);
         }
         usage_log_over(at);
+        usage_request_over(at);
     }
     if (is_any && index_drop_outputs(session->manager->spec.index, session->id, NULL) < 0)
         log_warning("output of %s stays in the index until it is pruned", session->id);

@@ -268,7 +268,8 @@ struct cell {
 };
 
 struct execution {
-    uint64_t held; /* bytes of output on disk that count for the tenant */
+    uint64_t held;                   /* bytes of output on disk that count for the tenant */
+    uint64_t held_words, held_input; /* likewise: its argv in the index, its standard input */
     json_t *words; /* `argv` as an array, while it may be asked for; NULL: parse it */
     struct execution *next, *previous; /* older, newer */
     struct session *session;
@@ -407,6 +408,14 @@ void usage_outputs_over(struct session *session); /* its saved outputs are delet
 int usage_log(struct execution *execution, uint64_t more, struct error *err);
 void usage_log_written(struct execution *execution);
 void usage_log_over(struct execution *execution);
+/*
+ * What its request takes on disk: its argv until the execution is dropped or its session ends, its
+ * standard input until the command ends. Ended executions are dropped for it where there is no
+ * room.
+ */
+int usage_request(struct execution *execution, uint64_t words, uint64_t input, struct error *err);
+void usage_input_over(struct execution *execution);
+void usage_request_over(struct execution *execution);
 const char *usage_why(int r); /* why an output was not saved; static */
 void usage_packages(struct session *session,
                     uint64_t bytes);        /* replaces the bytes counted before */

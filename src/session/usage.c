@@ -389,6 +389,45 @@ void usage_log_over(struct execution *execution)
     execution->held = 0;
 }
 
+/* Drops the oldest ended execution, first of all only its output. */
+static bool make_room(struct session *session)
+{
+    unsigned before = session->execution_count;
+
+    if (executions_drop_oldest(session))
+        return true;
+    executions_trim(session, before > 0 ? before - 1 : 0);
+    return session->execution_count < before;
+}
+
+int usage_request(struct execution *execution, uint64_t words, uint64_t input, struct error *err)
+{
+    struct session *session = execution->session;
+    int r;
+
+    do {
+        r = usage_take(session->manager, session->tenant, QUOTA_DISK, words + input, err);
+    } while (r < 0 && make_room(session));
+    if (r == 0) {
+        execution->held_words = words;
+        execution->held_input = input;
+    }
+    return r;
+}
+
+void usage_input_over(struct execution *execution)
+{
+    give(execution->session, QUOTA_DISK, execution->held_input);
+    execution->held_input = 0;
+}
+
+void usage_request_over(struct execution *execution)
+{
+    usage_input_over(execution);
+    give(execution->session, QUOTA_DISK, execution->held_words);
+    execution->held_words = 0;
+}
+
 const char *usage_why(int r)
 {
     return r == -EDQUOT   ? "the quota 'disk' is used up"

@@ -127,6 +127,20 @@ def test_sizes_may_be_written_as_usual(flag, value):
 
 @pytest.mark.attack(83)
 @pytest.mark.needs_namespaces
+def test_cpu_time_agrees_with_what_the_guest_measures(walled):
+    """Two processes that spin for three seconds each. The guest asks the kernel too: within 5 %."""
+    spin = "import time\nwhile time.process_time() < 3.0: pass\n"
+    code = ("import os, subprocess, sys\n"
+            f"both = [subprocess.Popen([sys.executable, '-c', {spin!r}]) for _ in range(2)]\n"
+            "[child.wait() for child in both]\n"
+            "print(sum(os.times()[:4]))")
+    result = walled.run_json(code, "--timeout", "120")
+    inside_ms = 1000 * float(result["stdout"])
+    assert inside_ms >= 6000, result
+    assert abs(result.meta["usage"]["cpu_ms"] - inside_ms) <= 0.05 * inside_ms, result
+
+
+@pytest.mark.needs_namespaces
 @pytest.mark.parametrize("left", ["waited for", "left behind"])
 def test_cpu_time_is_that_of_every_process(left):
     """Also of one that outlives the program and dies with the box, for which nobody waits."""

@@ -290,6 +290,23 @@ def test_cpu_of_what_still_runs():
         one.end(made)
 
 
+def test_disk_of_what_requests_bring():
+    """A command line in the index and a standard input on disk count; a session's end gives them back."""
+    with server_of(disk=200000) as server:
+        one = server.caller("one")
+        made = one.session()["id"]
+        command = f"/v1/sessions/{made}/exec"
+        over(one.call("POST", command, {"argv": ["cat"], "stdin": "x" * 300000}), "disk")
+        for _ in range(5):  # the oldest ended ones make room
+            assert one.post(command, {"argv": ["true", "x" * 90000]})["exit_code"] == 0
+        for _ in range(2):
+            one.post(command, {"argv": ["sh", "-c", "sleep 1000", "x" * 90000], "background": True}, 202)
+        over(one.call("POST", command, {"argv": ["true", "x" * 90000]}), "disk")
+        one.end(made)
+        other = one.session()["id"]
+        assert one.post(f"/v1/sessions/{other}/exec", {"argv": ["cat"], "stdin": "x" * 150000})["exit_code"] == 0
+
+
 def test_cpu_of_a_run_that_has_not_ended():
     """A one-shot run is counted while it runs: the next one is refused beside it."""
     with server_of(cpu=1) as server:

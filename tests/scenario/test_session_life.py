@@ -321,3 +321,20 @@ def test_nothing_of_the_environment_stays_after_the_end():
         daemon.end(made[-1])
         serve.polled(lambda: files_with(daemon, "secret-of-"), lambda found: not found,
                      "nothing has the secret of the last session")
+
+
+def stored_bytes(daemon):
+    """All that the index has on disk: its pages, free ones too, and its log."""
+    return b"".join(path.read_bytes() for path in sorted(daemon.state.rglob("index.db*")) if path.is_file())
+
+
+def test_values_of_its_environment_leave_the_index_with_it():
+    """Not only its row: also pages that are free, and the log of the database."""
+    with serve.Daemon() as daemon:
+        value = "value-" + "3c9f1e7a" * 8
+        made = daemon.session(env={"API_TOKEN": value})["id"]
+        assert daemon.exec(made, "sh", "-c", 'test -n "$API_TOKEN"')["exit_code"] == 0
+        assert value.encode() in stored_bytes(daemon), "a new broker would need it"
+        daemon.end(made)
+        serve.polled(lambda: stored_bytes(daemon), lambda stored: value.encode() not in stored,
+                     "nothing of the environment is stored")
