@@ -20,7 +20,7 @@ REFUSED = {
     "udp_errors": "Protocol not available", "udp_errors_large": "Protocol not available",
 }
 # What programs need, so it is counted by the warden; over its bound the box's programs end.
-WATCHED = ["posix_lock", "tcp_backlog", "tcp_small", "splice", "time_wait"]
+WATCHED = ["posix_lock", "flock_orphan", "flock_mapped", "tcp_backlog", "tcp_small", "splice", "time_wait"]
 
 
 def hoard(box, kind, processes=4):
