@@ -194,6 +194,8 @@ static unsigned push_return(struct program *program, uint32_t action)
         value = SECCOMP_RET_ALLOW;
     else if (action == RET_KILL)
         value = SECCOMP_RET_KILL_PROCESS;
+    else if (action == FILTER_NO_EFFECT)
+        value = SECCOMP_RET_ERRNO; /* of 0: the call returns 0 */
     for (unsigned at = program->first; at < CODE_MAX && at - program->first <= JUMP_MAX; at++)
         if (program->code[at].code == (BPF_RET | BPF_K) && program->code[at].k == value)
             return at;
@@ -352,7 +354,9 @@ static uint32_t expected(const struct filter_row *row, const struct seccomp_data
             break;
         }
     }
-    return action == FILTER_ALLOW ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | action;
+    if (action == FILTER_ALLOW)
+        return SECCOMP_RET_ALLOW;
+    return SECCOMP_RET_ERRNO | (action == FILTER_NO_EFFECT ? 0 : action);
 }
 
 static void set_word(struct seccomp_data *data, uint8_t word, uint32_t value)

@@ -51,11 +51,17 @@ static bool is_inside(const char *path, const char *target)
     return !strstr(target, "/../") && !str_ends(target, "/..");
 }
 
-/* bin/python3 of a virtual environment leads to the interpreter, which is not in the layer. */
+/*
+ * bin/python3 of a virtual environment leads to the interpreter, which is not in the layer: to a
+ * file python* of a folder bin.
+ */
 static bool is_interpreter(const char *path, const char *target)
 {
+    const char *last = strrchr(target, '/');
+
     return str_starts(path, "bin/python") && !strchr(path + strlen("bin/"), '/') &&
-           target[0] == '/' && !strstr(target, "/../") && !str_ends(target, "/..");
+           target[0] == '/' && !strstr(target, "/../") && str_starts(last, "/python") &&
+           last - target >= 4 && strncmp(last - 4, "/bin", 4) == 0;
 }
 
 /* Access control lists and the like: only owner and mode may decide about access. */

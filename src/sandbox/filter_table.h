@@ -31,13 +31,14 @@ enum filter_profile {
     FILTER_EVERY = FILTER_INSIDE | FILTER_OFFLINE,
 };
 
-/* What a call gets: 0 to go ahead, else the errno it fails with. */
+/* What a call gets: 0 to go ahead, FILTER_NO_EFFECT, else the errno it fails with. */
 enum filter_action {
     FILTER_ALLOW = 0,
     FILTER_DENY = EPERM,
     FILTER_NOSYS = ENOSYS,
     FILTER_NO_OPTION = ENOPROTOOPT, /* as of a kernel that lacks the option */
     FILTER_NO_COMMAND = EINVAL,     /* as of a kernel that lacks the command or flag */
+    FILTER_NO_EFFECT = 4096,        /* succeeds and does nothing; above every errno */
 };
 
 enum filter_test {
@@ -123,6 +124,7 @@ struct filter_row {
 #define BY_NAME(name) SHARED(name, BY_NAME_REASON)
 
 #define FILTER_NEW_NAMESPACES UINT32_C(0x7e020000) /* every CLONE_NEW* that clone() knows */
+#define FILTER_SHARE_FILES UINT32_C(0x00010400)    /* CLONE_THREAD, CLONE_FILES */
 #define FILTER_UNSHARE_SAFE UINT32_C(0x00040600)   /* CLONE_FS, CLONE_FILES, CLONE_SYSVSEM */
 
 /* clang-format off */
@@ -150,9 +152,10 @@ static const struct filter_row filter_table[] = {
     {"fchmodat2", 452, FILTER_DENY, FILTER_OFFLINE, NULL, BY_NAME_REASON},
     BY_NAME("fchown"),
     BY_NAME("fchownat"),
-    GUARDED("fcntl", "F_OFD_* locks: kernel memory that no control group counts and that belongs to "
+    GUARDED("fcntl", "F_OFD_* locks and leases: kernel memory that no control group counts and that belongs to "
             "no process; F_SETLK and flock() remain, and are watched",
-            IF(FILTER_LOW(1), WHOLE, FILTER_NO_COMMAND, 37 /* F_OFD_SETLK */, 38 /* F_OFD_SETLKW */)),
+            IF(FILTER_LOW(1), WHOLE, FILTER_NO_COMMAND, 37 /* F_OFD_SETLK */, 38 /* F_OFD_SETLKW */,
+               1024 /* F_SETLEASE */)),
     ALLOW("fdatasync", "files"),
     ALLOW("fgetxattr", "files"),
     ALLOW("flistxattr", "files"),
@@ -413,7 +416,8 @@ static const struct filter_row filter_table[] = {
     GUARDED("sendmsg", MORE_REASON, NO_MORE(FILTER_LOW(2))),
     GUARDED("setsockopt",
             "only the options that programs use; others (packet filters, MD5 keys, source lists, "
-            "extension headers, zero copy) take kernel memory that no control group counts",
+            "extension headers, zero copy) take kernel memory that no control group counts; IP_RECVERR "
+            "(which resolvers set) succeeds and queues no errors, which would be such memory too",
             UNLESS(FILTER_LOW(1), WHOLE, FILTER_NO_OPTION, 0 /* IP */, 1 /* SOL_SOCKET */, 6 /* TCP */,
                    17 /* UDP */, 41 /* IPV6 */),
             ONLY(FILTER_LOW(1), 1 /* SOL_SOCKET */),
@@ -430,17 +434,19 @@ static const struct filter_row filter_table[] = {
             ONLY(FILTER_LOW(1), 17 /* UDP */),
             UNLESS(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 103 /* SEGMENT */, 104 /* GRO */),
             ONLY(FILTER_LOW(1), 0 /* IP */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_NO_EFFECT, 11 /* RECVERR */),
             IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 1 /* TOS */, 2 /* TTL */, 8 /* PKTINFO */,
-               10 /* MTU_DISCOVER */, 11 /* RECVERR */, 12 /* RECVTTL */),
+               10 /* MTU_DISCOVER */, 12 /* RECVTTL */),
             IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 13 /* RECVTOS */, 15 /* FREEBIND */,
                24 /* BIND_ADDRESS_NO_PORT */, 32 /* MULTICAST_IF */, 33 /* MULTICAST_TTL */,
                34 /* MULTICAST_LOOP */),
             UNLESS(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 35 /* ADD_MEMBERSHIP */,
                    36 /* DROP_MEMBERSHIP */, 49 /* MULTICAST_ALL */, 51 /* LOCAL_PORT_RANGE */),
             ONLY(FILTER_LOW(1), 41 /* IPV6 */),
+            IF(FILTER_LOW(2), WHOLE, FILTER_NO_EFFECT, 25 /* RECVERR */),
             IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 16 /* UNICAST_HOPS */, 17 /* MULTICAST_IF */,
                18 /* MULTICAST_HOPS */, 19 /* MULTICAST_LOOP */, 20 /* JOIN_GROUP */, 21 /* LEAVE_GROUP */),
-            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 23 /* MTU_DISCOVER */, 25 /* RECVERR */, 26 /* V6ONLY */,
+            IF(FILTER_LOW(2), WHOLE, FILTER_ALLOW, 23 /* MTU_DISCOVER */, 26 /* V6ONLY */,
                49 /* RECVPKTINFO */, 51 /* RECVHOPLIMIT */),
             UNLESS(FILTER_LOW(2), WHOLE, FILTER_NO_OPTION, 62 /* DONTFRAG */, 66 /* RECVTCLASS */,
                    67 /* TCLASS */, 78 /* FREEBIND */)),
@@ -467,8 +473,12 @@ static const struct filter_row filter_table[] = {
     SHARED("shmget", "limited by the ipc namespace"),
 
     /* Allowed, but not with every argument. */
-    CHECK("clone", FILTER_EVERY, "a new namespace is a new kernel surface, with capabilities in it",
+    CHECK("clone", FILTER_WARDEN, "a new namespace is a new kernel surface, with capabilities in it",
           UNLESS(FILTER_LOW(0), FILTER_NEW_NAMESPACES, FILTER_DENY, 0)),
+    CHECK("clone", FILTER_CONFINED, "a new namespace is a new kernel surface, with capabilities in it; file locks "
+          "of a process that shares its descriptors with another (CLONE_FILES) outlive it, and nothing shows them",
+          UNLESS(FILTER_LOW(0), FILTER_NEW_NAMESPACES, FILTER_DENY, 0),
+          IF(FILTER_LOW(0), FILTER_SHARE_FILES, FILTER_NO_COMMAND, 0x400 /* CLONE_FILES alone */)),
     CHECK("unshare", FILTER_EVERY, "as clone; only what a thread may unshare without a namespace",
           UNLESS(FILTER_LOW(0), ~FILTER_UNSHARE_SAFE, FILTER_DENY, 0),
           UNLESS(FILTER_HIGH(0), WHOLE, FILTER_DENY, 0)),

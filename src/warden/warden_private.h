@@ -32,9 +32,9 @@ struct zygote;
 
 /* kernel_memory.c: files of /proc that are read again and again; -1: not to be had. */
 struct kernel_memory {
-    int sockets_fd, sockets6_fd, machine_fd, locks_fd;
-    unsigned long
-        least_kib; /* unreclaimable kernel memory of the machine when locks were counted */
+    int sockets_fd, sockets6_fd, machine_fd;
+    /* unreclaimable kernel memory of the machine when locks and when files were counted */
+    unsigned long locks_kib, files_kib;
 };
 
 struct warden {
@@ -190,7 +190,7 @@ void drain_take(struct warden *warden, int fd); /* owns it */
 /* kernel_memory.c */
 /* What cannot be opened is not watched. */
 void kernel_memory_open(struct kernel_memory *memory, const struct sandbox *sandbox);
-bool kernel_memory_is_over(struct kernel_memory *memory);
+bool kernel_memory_is_over(struct kernel_memory *memory, const struct sandbox *sandbox);
 
 /* watch.c */
 int watch_start(struct warden *warden);

@@ -189,7 +189,7 @@ static void timer_ready(struct loop_source *source, uint32_t events)
         warden->watchdog_fired = true;
         proc_tree_kill(warden->sandbox);
     }
-    if (kernel_memory_is_over(&warden->kernel_memory)) {
+    if (kernel_memory_is_over(&warden->kernel_memory, warden->sandbox)) {
         warden->watchdog_fired = true;
         proc_tree_kill(warden->sandbox);
     }

@@ -19,12 +19,14 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -629,21 +631,36 @@ static int take_pty(void)
     }
     return 0;
 }
-static int take_udp_errors(void)
+static int queue_errors(int size, int sends)
 {
     struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(9)};
     static char data[30000];
     int one = 1;
+    socklen_t length = sizeof(one);
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     if (fd < 0)
         return -1;
     setsockopt(fd, IPPROTO_IP, IP_RECVERR, &one, sizeof(one));
+    if (size)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    if (getsockopt(fd, IPPROTO_IP, IP_RECVERR, &one, &length) == 0 && one == 0) {
+        errno = ENOPROTOOPT; /* no errors are queued */
+        return -1;
+    }
     if (connect(fd, (void *)&at, sizeof(at)) < 0)
         return -1;
-    for (int i = 0; i < 400; i++)
-        send(fd, data, sizeof(data), MSG_DONTWAIT);
+    for (int i = 0; i < sends; i++)
+        send(fd, data, i % 2 ? sizeof(data) : 1, MSG_DONTWAIT);
     return 0;
+}
+static int take_udp_errors(void)
+{
+    return queue_errors(0, 400);
+}
+static int take_udp_errors_large(void)
+{
+    return queue_errors(1 << 30, 12000);
 }
 static int take_time_wait(void)
 {
@@ -666,6 +683,136 @@ static int take_time_wait(void)
     char c;
     read(other, &c, 1);
     close(other);
+    return 0;
+}
+
+#define BATCH 1000
+/* Locks whose taker is gone: a child takes them on descriptors of its parent, and ends. */
+static int lock_by_child(const int *fds, int n)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < n; i++)
+            if (flock(fds[i], LOCK_SH | LOCK_NB) < 0)
+                _exit(1);
+        _exit(0);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
+}
+static int open_batch(int *fds)
+{
+    char name[64];
+    int n = 0;
+    static unsigned number; /* the kernel looks through all locks of a file for each new one */
+    snprintf(name, sizeof(name), "f%u_%u", me, number++);
+    while (n < BATCH && (fds[n] = open(name, O_RDWR | O_CREAT, 0600)) >= 0)
+        n++;
+    return n;
+}
+static int take_flock_orphan(void)
+{
+    int fds[BATCH];
+    int n = open_batch(fds), error = errno;
+    if (n < BATCH && n > 0 && error == EMFILE) { /* a process that only holds them, and on */
+        pid_t pid = fork();
+        if (pid < 0)
+            return -1;
+        if (pid == 0) {
+            for (;;)
+                pause();
+        }
+        close_range(3, ~0u, 0);
+        n = open_batch(fds);
+    }
+    return n > 0 ? lock_by_child(fds, n) : -1;
+}
+static int take_flock_mapped(void)
+{
+    int fds[BATCH];
+    int n = open_batch(fds), any = n > 0 ? lock_by_child(fds, n) : -1;
+    for (int i = 0; i < n; i++) {
+        if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_SHARED, fds[i], 0) == MAP_FAILED)
+            any = -1;
+        close(fds[i]);
+    }
+    return any;
+}
+static int lock_thousand(void *fd)
+{
+    struct flock l = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
+    for (int i = 0; i < BATCH; i++, l.l_start += 2)
+        if (fcntl(*(int *)fd, F_SETLK, &l) < 0)
+            return 1;
+    return 0;
+}
+/* POSIX locks belong to the table of descriptors; a child that shares it takes them, and ends. */
+static int take_posix_orphan(void)
+{
+    static char stack[65536];
+    static int fd = -1;
+    int status = -1;
+    fd = new_file();
+    if (fd < 0)
+        return -1;
+    pid_t pid = clone(lock_thousand, stack + sizeof(stack), CLONE_FILES | SIGCHLD, &fd);
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
+}
+static int take_lease(void)
+{
+    int fd = new_file();
+    return fd < 0 ? -1 : fcntl(fd, F_SETLEASE, F_WRLCK);
+}
+static int take_fasync(void)
+{
+    int p[2];
+    if (pipe(p) < 0 || fcntl(p[0], F_SETOWN, getpid()) < 0)
+        return -1;
+    signal(SIGIO, SIG_IGN);
+    return fcntl(p[0], F_SETFL, O_ASYNC) < 0 || fcntl(p[1], F_SETFL, O_ASYNC) < 0 ? -1 : 0;
+}
+static int take_dnotify(void)
+{
+    int fd = open("/workspace", O_RDONLY | O_DIRECTORY);
+    signal(SIGIO, SIG_IGN);
+    return fd < 0 ? -1 : fcntl(fd, F_NOTIFY, DN_CREATE | DN_MULTISHOT);
+}
+static int take_splice(void) /* SPLICE_F_MORE gathers a datagram, as MSG_MORE does */
+{
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(9)};
+    static char data[60000];
+    int p[2];
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (fd < 0 || connect(fd, (void *)&at, sizeof(at)) < 0 || pipe(p) < 0)
+        return -1;
+    write(p[1], data, sizeof(data));
+    int any = splice(p[0], NULL, fd, NULL, sizeof(data), SPLICE_F_MORE) > 0 ? 0 : -1;
+    close(p[0]);
+    close(p[1]);
+    return any;
+}
+static int take_tcp_small(void) /* many connections with a byte in each direction */
+{
+    static int listener = -1;
+    static struct sockaddr_in at;
+    socklen_t n = sizeof(at);
+    if (listener < 0) {
+        listener = socket(AF_INET, SOCK_STREAM, 0);
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        if (bind(listener, (void *)&at, sizeof(at)) < 0 || listen(listener, 4096) < 0)
+            return -1;
+        getsockname(listener, (void *)&at, &n);
+    }
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (void *)&at, sizeof(at)) < 0)
+        return -1;
+    int other = accept(listener, NULL, NULL);
+    if (other < 0)
+        return -1;
+    send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    send(other, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     return 0;
 }
 
@@ -719,7 +866,16 @@ static const struct {
     {"landlock", take_landlock},
     {"pty", take_pty},
     {"udp_errors", take_udp_errors},
+    {"udp_errors_large", take_udp_errors_large},
     {"time_wait", take_time_wait},
+    {"tcp_small", take_tcp_small},
+    {"flock_orphan", take_flock_orphan},
+    {"posix_orphan", take_posix_orphan},
+    {"flock_mapped", take_flock_mapped},
+    {"lease", take_lease},
+    {"fasync", take_fasync},
+    {"dnotify", take_dnotify},
+    {"splice", take_splice},
 };
 
 int main(int argc, char **argv)

@@ -203,6 +203,10 @@ static void test_links(void **state)
         {"absolute", "/etc/passwd", false},
         {"bin/bash", "/bin/bash", false},
         {"bin/python4", "/usr/bin/../../etc/passwd", false},
+        {"bin/python5", "/etc/passwd", false},
+        {"bin/python6", "/usr/bin/bash", false},
+        {"bin/python7", "/tmp/python3", false},
+        {"bin/python8", "/python3", false},
         {"lib/python3", "/usr/bin/python3", false},
         {"lib/through", "here/../../x", false}, /* "here" is lib: one up too many */
         {"lib/behind", "deep/..", false},
