@@ -234,14 +234,16 @@ def audit(place):
 
 
 def reload(place):
-    """A quota comes into force, and goes again."""
+    """A quota comes into force, stays, and is raised again."""
     changed = place.json("reload", env={"SANDBOX_QUOTA_SESSIONS": "1"})
     assert "SANDBOX_QUOTA_SESSIONS" in changed["changed"], changed
     key = place.daemon.new_key(tenant="reloaded", scopes=["sessions"])
     replies = [place.daemon.tcp("POST", "/v1/sessions", {}, key=key) for _ in range(2)]
     assert [reply.status for reply in replies] == [201, 429], replies
     place.daemon.end(replies[0].json()["id"])
-    assert "SANDBOX_QUOTA_SESSIONS" in place.json("reload")["changed"]
+    assert place.json("reload")["changed"] == [], "a shell without the variable changes nothing"
+    changed = place.json("reload", env={"SANDBOX_QUOTA_SESSIONS": "50"})
+    assert "SANDBOX_QUOTA_SESSIONS" in changed["changed"], changed
 
 
 # --- for agents
