@@ -317,6 +317,19 @@ static bool has_host(const struct preparation *made, const struct provider_row *
            (geteuid() != 0 || (row->is_meant && row->is_meant(&made->config)));
 }
 
+/* Sets the pool size of a provider, where it has one (its section of bailey.yaml), to 0. */
+static int set_no_pool(struct config *config, const char *provider, struct error *err)
+{
+    char name[128];
+
+    str_format(name, sizeof(name), "%s.pool_size", provider);
+    for (size_t i = 0; i < _KEY_MAX; i++) {
+        if (str_equal(config_table[i].yaml, name))
+            return config_set(config, (enum config_key)i, "0", "SANDBOX_TYPE", err);
+    }
+    return 0;
+}
+
 /*
  * The provider host of SANDBOX_TYPE, and those of other types, which prewarm nothing and start when
  * the broker needs one.
@@ -335,7 +348,7 @@ static int make_hosts(struct preparation *made, char *const *env, struct error *
         if (!has_host(made, row) || made->host_count == LAUNCHER_HOSTS_MAX)
             continue;
         if (settings_for_type(&made->config, row->name, &config, &why) < 0 ||
-            config_set(&config, KEY_DOCKER_POOL_SIZE, "0", "SANDBOX_TYPE", &why) < 0) {
+            set_no_pool(&config, row->name, &why) < 0) {
             log_warning("%s: %s, continuing without sessions of that type", row->title, why.text);
             continue;
         }

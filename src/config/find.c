@@ -3,8 +3,8 @@
  *
  * A file that was found, not named, must be owned by the caller (or root) and not writable by other
  * users: otherwise a guest's output or another user's file in the working folder would set the next
- * run's limits (attack 44 of docs/security.md). The check uses the descriptor that is then read, so the file cannot
- * be swapped.
+ * run's limits (attack 44 of docs/security.md). The check uses the descriptor that is then read, so
+ * the file cannot be swapped.
  */
 #include <errno.h>
 #include <fcntl.h>

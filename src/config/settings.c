@@ -123,8 +123,10 @@ static int set_keys(struct config *config, json_t *settings, bool is_daemon, str
 static bool is_of_other_type(const struct config *config, enum config_key key)
 {
     const char *yaml = config_table[key].yaml;
+    char section[64];
 
-    return str_starts(yaml, "docker.") && !str_equal(config->type, "docker");
+    str_format(section, sizeof(section), "%.*s", (int)strcspn(yaml, "."), yaml);
+    return provider_known(section) && !str_equal(config->type, section);
 }
 
 static int differs(enum config_key key, const char *asked, const char *have, struct error *err)
