@@ -3,7 +3,8 @@
 A template has none of its own. Then the pip of the Python that it was made from is used, as a module
 only: that Python's other packages are not on the path, so pip lists and changes what the code sees.
 
-A box has no network, so commands that would fetch packages say what is possible instead.
+A box has no network. In a session with SANDBOX_AUTO_INSTALL the engine installs: it watches a folder for requests and
+answers there. Elsewhere commands that would fetch packages say what is possible.
 """
 import glob
 import importlib.machinery
@@ -13,17 +14,22 @@ import os
 import re
 import runpy
 import sys
+import time
 
 FETCHING = ("install", "download", "wheel")
 VALUES = ("-r", "-c", "-e", "-t", "-i", "-f", "-d", "-w", "--requirement", "--constraint", "--target", "--index-url")
 GLOBAL_VALUES = ("--cache-dir", "--cert", "--client-cert", "--log", "--proxy", "--python", "--retries",
                  "--timeout", "--trusted-host")  # options before the command whose value is the next word
 PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?([=<>!~][=<>!~.*+,A-Za-z0-9 ]*)?")
+PLACE = "/tmp/.bailey-install"
+IDLE = ("-q", "-qq", "-v", "-U", "--quiet", "--upgrade", "--user", "--no-cache-dir", "--break-system-packages", "--no-input",
+        "--prefer-binary", "--disable-pip-version-check")  # options that make no difference to the engine
+PATIENCE = 900  # seconds; the engine's own limit is SANDBOX_INSTALL_TIMEOUT
 FILE = re.compile(r"^\.|/|\.(whl|zip|tar\.gz)$")
 ADVICE = """\
 pip: this sandbox has no network. Packages are installed into a session from outside: the tool sandbox_install \
 {"packages": %s}, or the command bailey install -s SESSION %s
-pip: with SANDBOX_AUTO_INSTALL=true the engine installs a module that Python code misses and runs the code again; \
+pip: with SANDBOX_AUTO_INSTALL=true pip install works in sessions, and a module that Python code misses is installed; \
 a template ('bailey template build') has its packages from the start.
 """
 
@@ -42,6 +48,44 @@ def fetched(words):
         os.environ["PIP_NO_INDEX"] = "1"
         return None
     return operands
+
+
+def requirements(words):
+    """What `pip install` is asked for; None: something that the engine does not do (--target, -e)."""
+    words, wanted = words[words.index("install") + 1:] if "install" in words else ["-"], []
+    while words:
+        word = words.pop(0)
+        if word in ("-r", "--requirement") and words:
+            with open(words.pop(0), encoding="utf-8") as file:
+                lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in file]
+            words[:0] = [line for line in lines if line]
+        elif not word.startswith("-"):
+            wanted.append(word)
+        elif word not in IDLE:
+            return None
+    return wanted or None
+
+
+def order(wanted):
+    """Asks the engine, waits, prints its answer, ends with its status."""
+    path = os.path.join(PLACE, os.urandom(8).hex())
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("".join(word.replace("\n", " ") + "\n" for word in wanted))
+    os.rename(path, path + ".ask")
+    print("Installing " + ", ".join(wanted), flush=True)
+    try:
+        for _ in range(PATIENCE * 20):
+            if os.path.exists(path + ".done"):
+                with open(path + ".done", encoding="utf-8") as file:
+                    status, _, said = file.read().partition("\n")
+                sys.stderr.write(said) if status != "0" else sys.stdout.write(said)
+                sys.exit(int(status != "0"))
+            time.sleep(0.05)
+        sys.exit("pip: the engine did not answer")
+    finally:
+        for ending in (".ask", ".done"):
+            if os.path.exists(path + ending):
+                os.unlink(path + ending)
 
 
 def advise(operands):
@@ -72,7 +116,8 @@ def main():
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     operands = fetched(sys.argv[1:])
     if operands is not None:
-        advise(operands)
+        wanted = requirements(sys.argv[1:]) if os.path.isdir(PLACE) else None
+        order(wanted) if wanted else advise(operands)
     if not importlib.util.find_spec("pip") and not borrow():
         sys.exit("pip: the Python of this sandbox has no pip")
     # Other commands that ask an index (search, index) fail at once: there is no network.

@@ -22,8 +22,8 @@
 #define IN_BOX "bailey/bin"
 #define LAYER_PYTHON "/bailey/template/bin/python"
 
-/* Each file has a page, and so has their folder; a link has none. */
-#define PAGES 3
+/* pip has two pages, python and their folder have one each; a link has none. */
+#define PAGES 4
 #define INODES 6
 
 bool own_programs_wanted(const struct launch_spec *spec)

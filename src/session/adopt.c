@@ -332,6 +332,7 @@ static void on_done(void *ctx, const struct error *err)
     fail_unknown(session);
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
+        guest_install_start(session);
         /* A dataset may have been uploaded while there was no broker to copy it into the
          * container. */
         if (!provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS))

@@ -16,6 +16,10 @@
     " With SANDBOX_AUTO_INSTALL=true run_code and run_python_code install missing modules by " \
     "themselves."
 
+#define PIP                                                                                \
+    "This Python has no module pip; use the command pip, not python -m pip. Packages are " \
+    "installed into a session by sandbox_install {\"packages\": [\"NAME\"]}."
+
 /* How the package is added. */
 static int add_way(enum missing_place place, const char *package, struct buf *text)
 {
@@ -78,6 +82,8 @@ bool missing_hint(const struct missing_hint *hint, struct buf *text)
     struct error err = {0};
     int failed;
 
+    if (str_equal(hint->module, "pip")) /* python -m pip */
+        return !why && buf_append_text(text, PIP) == 0;
     if (missing_package(hint->module, config->install_allow, config->install_deny, package, &err) <
             0 &&
         err.code != ERROR_INSTALL_DENIED)

@@ -60,6 +60,7 @@ void session_free(struct session *session)
     while (session->executions)
         execution_free(session->executions);
     pump_stop(&session->pump);
+    guest_install_free(session);
     box_free(ptr_take(&session->box));
     code_stores_free(session);
     outputs_free(session);
@@ -249,6 +250,7 @@ static void on_made(void *ctx, const struct made *made)
         return; /* ended meanwhile: session_settle() returns the box */
     session_become(session, SESSION_READY);
     session_save(session);
+    guest_install_start(session);
     if (made->kernel)
         kernel_came(session, made);
     if (!provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS))
@@ -459,6 +461,7 @@ static void leave(struct session *session)
     if (session->box && session->is_box_lost)
         hear_last_words(session);
     resume_held(session);
+    guest_install_free(session);
     if (session->box)
         box_fail(session->box, &err);
     session->pinned++;

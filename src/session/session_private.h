@@ -135,6 +135,7 @@ struct session {
     json_t *packages;       /* those packages; NULL: none, or not read yet */
     char **asked_packages;  /* strv: the requirements as the user wrote them */
     struct package_order *package_orders; /* under way */
+    struct guest_install *guest_install;  /* `pip install` in its box; NULL: not carried out */
 
     /* its share of its tenant's quotas (usage.c) */
     bool is_counted;      /* counted as a live session */
@@ -581,6 +582,11 @@ int import_check_start(struct box *box, const struct import_check_spec *spec,
                        struct import_check **ret, struct error *err);
 void import_check_leave(
     struct import_check *import_check); /* done() is not called any more; NULL is fine */
+
+/* guest_install.c: requests of the box's pip, while the session has a box and SANDBOX_AUTO_INSTALL.
+ * guest_install_free() comes before the box goes. */
+void guest_install_start(struct session *session);
+void guest_install_free(struct session *session);
 
 /* dataset_push.c: copies into a container; does nothing for other boxes */
 void dataset_push(struct session *session, const char *file); /* one that was added */

@@ -144,6 +144,7 @@ static void test_hints(void **state)
          {"SANDBOX_TEMPLATE=data", "may not be installed"}},
         {{.module = "yaml", .config = &docker},
          {"It cannot be installed", "DOCKER_IMAGE", "!sandbox_install"}},
+        {{.module = "pip", .config = &local}, {"use the command pip", "[\"NAME\"]", "!is missing"}},
         {{.module = "tkinter", .config = &local}, {NULL}},
         {{.module = "pandas.nothing", .config = &local}, {NULL}},
         {{.module = "google", .config = &local}, {NULL}},
