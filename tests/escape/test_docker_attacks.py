@@ -37,6 +37,8 @@ SAME = {
     "test_escape_resources": """
         test_57_tmpfs_fill_is_named test_60_forged_frames_are_only_output
         test_60_forged_artifacts_are_not_believed test_62_stopped_and_uninterruptible""",
+    "test_kernel_memory": """
+        test_76_uncounted_kernel_memory_is_refused test_76_uncounted_kernel_memory_is_watched""",
     "test_session_guest": """
         test_60_frames_on_every_descriptor test_20_the_warden_cannot_be_reached test_21_kill_everything
         test_17_what_a_command_holds""",

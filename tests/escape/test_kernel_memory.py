@@ -1,12 +1,15 @@
 """Kernel memory that no control group counts: a guest cannot have it, or the box ends.
 
 What each kind of kernel object takes of the machine is measured by tools/print-kernel-memory."""
+import importlib.machinery
+import importlib.util
 import pathlib
 
 import attack
 import pytest
 
 HOARD = pathlib.Path(__file__).parent / "kernel_hoard.c"
+METER = pathlib.Path(__file__).parents[2] / "tools" / "print-kernel-memory"
 
 # What the filter refuses, and as what a kernel without it would.
 REFUSED = {
@@ -40,9 +43,22 @@ def test_76_uncounted_kernel_memory_is_refused(box, kind):
 @pytest.mark.ways(*attack.WALLED)
 @pytest.mark.parametrize("kind", WATCHED)
 def test_76_uncounted_kernel_memory_is_watched(box, kind):
+    if kind == "posix_lock" and box.way.name == "docker":
+        pytest.skip("not held: /proc/locks of a container is hidden from its warden too (docs/security.md)")
     outcome = hoard(box, kind, 8)
     assert outcome.meta["oom_killed"] is True and outcome.meta["timed_out"] is False, outcome
     assert outcome.result["exit_code"] == 137 and "full" not in outcome.result["stdout"], outcome
+
+
+@pytest.mark.ways("root")
+@pytest.mark.parametrize("kind", ["udp_errors_large", "flock_orphan", "flock_mapped", "posix_orphan"])
+def test_76_the_host_loses_little_beyond_the_limit(box, kind):
+    """Measured from outside. Other programs allocate too, so the least of several tries counts."""
+    loader = importlib.machinery.SourceFileLoader("meter", str(METER))
+    meter = importlib.util.module_from_spec(importlib.util.spec_from_loader("meter", loader))
+    loader.exec_module(meter)
+    taken, said = meter.least(box.compile(HOARD, "hoard"), kind)
+    assert taken <= meter.GOAL_MB, said
 
 
 @pytest.mark.ways(*attack.WALLED)
@@ -67,7 +83,7 @@ print("fine")
 
 @pytest.mark.ways(*attack.WALLED)
 def test_76_copying_goes_on_without_attributes(box):
-    """cp, tar and shutil meet EOPNOTSUPP and copy everything else."""
+    """cp, tar, shutil and rsync meet EOPNOTSUPP and copy everything else."""
     outcome = box.python("""
 import os, shutil, subprocess
 os.makedirs("from/below")
@@ -77,12 +93,18 @@ subprocess.run(["cp", "-a", "from", "cp"], check=True)
 subprocess.run("mkdir tar && tar -cf - -C from . | tar -xpf - -C tar", shell=True, check=True)
 subprocess.run(["install", "-m", "600", "from/below/file", "installed"], check=True)
 shutil.copytree("from", "shutil")
-for place in ("cp", "tar", "shutil"):
+places = ["cp", "tar", "shutil"]
+if shutil.which("rsync"):
+    subprocess.run(["rsync", "-a", "from/", "rsync"], check=True)
+    places.append("rsync")
+for place in places:
     status = os.stat(f"{place}/below/file")
     assert status.st_mode & 0o777 == 0o640 and status.st_size == 1, place
-print("fine")
+print(*places)
 """)
-    assert outcome.result["stdout"] == "fine\n", outcome
+    assert outcome.result["stdout"].split()[:3] == ["cp", "tar", "shutil"], outcome
+    if "rsync" not in outcome.result["stdout"]:
+        pytest.skip("rsync is not installed; the others copied")
 
 
 def test_82_proc_locks_is_hidden(box):
