@@ -13,6 +13,7 @@
 
 /* what a caller may hand in */
 #define LIMIT_CODE_BYTES (5 * MIB)      /* source of one run */
+#define LIMIT_STORED_CODE MIB           /* of it that SANDBOX_STORE_CODE keeps */
 #define LIMIT_NOTEBOOK_BYTES (64 * MIB) /* a notebook with its outputs */
 #define LIMIT_CONFIG_BYTES (1 * MIB)    /* bailey.yaml */
 #define LIMIT_ARGV_BYTES (128 * KIB)    /* argv + environment of one command; fits two frames */

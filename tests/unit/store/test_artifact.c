@@ -22,6 +22,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/limits.h"
 #include "base/str.h"
 #include "store/artifact.h"
 
@@ -179,6 +180,36 @@ static void test_equal_runs_get_files_of_their_own(void **state)
         free(path);
     }
     assert_int_equal(count_entries("artifacts/executions"), 20);
+}
+
+/* Of code over 1 MiB the beginning is stored, and the record says so. */
+static void test_long_code_is_cut_and_says_so(void **state)
+{
+    struct room *room = *state;
+    size_t length = LIMIT_STORED_CODE + 1000;
+    char *code = malloc(length + 1), *path = NULL;
+    struct artifact artifact;
+    json_t *json;
+
+    assert_non_null(code);
+    memset(code, 'x', length);
+    code[length] = 0;
+    artifact = artifact_of(room, code);
+    assert_int_equal(artifact_write(&artifact, &path, NULL), 0);
+    json = load(path);
+    assert_int_equal(json_string_length(json_object_get(json, "code")), LIMIT_STORED_CODE);
+    assert_true(json_is_true(json_object_get(json, "code_truncated")));
+    assert_int_equal(json_integer_value(json_object_get(json, "code_bytes")), length);
+    json_decref(json);
+    free(path);
+    artifact.code_length = LIMIT_STORED_CODE;
+    assert_int_equal(artifact_write(&artifact, &path, NULL), 0);
+    json = load(path);
+    assert_null(json_object_get(json, "code_truncated"));
+    assert_null(json_object_get(json, "code_bytes"));
+    json_decref(json);
+    free(path);
+    free(code);
 }
 
 static void test_secrets_are_gone(void **state)
@@ -368,6 +399,7 @@ int main(void)
         TEST(test_name_mode_and_content),
         TEST(test_the_mode_does_not_depend_on_the_umask),
         TEST(test_equal_runs_get_files_of_their_own),
+        TEST(test_long_code_is_cut_and_says_so),
         TEST(test_secrets_are_gone),
         TEST(test_an_absolute_folder),
         TEST(test_planted_links_are_not_followed),
