@@ -211,7 +211,7 @@
 #define LIMIT_BOX_UDP_SOCKETS 256         /* 8 KB each: a datagram that waits, or is gathered */
 #define LIMIT_BOX_TIME_WAIT 20000         /* 0.25 KB each */
 #define LIMIT_BOX_FILE_LOCKS 8192         /* 0.2 KB each */
-#define LIMIT_BOX_OPEN_FILES 49152        /* 0.2 KB each, for a lock whose taker is gone */
+#define LIMIT_BOX_OPEN_FILES 32768        /* 0.2 KB each, for a lock whose taker is gone */
 #define LIMIT_BOX_MORE_FILES 5120         /* for each so many bytes of memory one more of them */
 #define LIMIT_BOX_KERNEL_GROWTH (2 * MIB) /* of the machine, after which locks are counted */
 #define LIMIT_BOX_FILES_GROWTH (8 * MIB)  /* the same for open and mapped files */
