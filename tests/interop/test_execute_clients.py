@@ -94,6 +94,6 @@ def test_node_and_the_page(server, node):
     check(saw)
     page = saw["page"]
     assert page["calls"] == ["/openapi.json", "/execute"] and page["operations"] > 20
-    assert page["body"] == {"code": "print('Hello')"}
+    assert page["body"]["files"] == {"a.txt": "aGVsbG8K"}, "the example of the document"
     status, _, shown = page["shown"].partition("\n\n")
-    assert status.startswith("200 ") and json.loads(shown)["stdout"] == "Hello\n", page
+    assert status.startswith("200 ") and json.loads(shown)["stdout"] == "hello\n\n", page

@@ -34,7 +34,7 @@ def test_a_tree_without_a_mistake(tmp_path):
 
 @pytest.mark.parametrize("files, words", [
     ({"session/a.h": ("broker", []), "base/b.h": ("every process", ["session/a.h"])}, "base may not use session"),
-    ({"session/a.h": ("launcher", [])}, "'Runs in: launcher' is not where it runs (broker)"),
+    ({"session/a.h": ("launcher", [])}, "'Runs in: launcher' is not where it runs (broker, commands)"),
     ({"launcher/pool.h": ("launcher", []), "runtime/host/b.h": ("hosts", ["launcher/pool.h"])},
      "launcher/pool.h runs in launcher, this file in hosts, commands"),
     ({"api/rest/a.h": ("broker", []), "api/ws/b.h": ("broker", ["api/rest/a.h"])}, "api/ws may not use api/rest"),

@@ -27,34 +27,42 @@ class Element {
     append(...nodes) { this.children.push(...nodes); }
     replaceChildren(...nodes) { this.children = nodes; }
     addEventListener(kind, listener) { this.listeners[kind] = listener; }
+    setAttribute() {}
     find(name) {
-        return this.children.flatMap((child) => (child.name === name ? [child] : []).concat(child.find(name)));
+        return this.children.filter((child) => child instanceof Element)
+            .flatMap((child) => (child.name === name ? [child] : []).concat(child.find(name)));
     }
 }
 
 async function tryIt(page, path) {
-    const parts = { key: new Element("input"), find: new Element("input"), list: new Element("main") };
-    const document = { getElementById: (id) => parts[id], createElement: (name) => new Element(name) };
+    const parts = { key: new Element("input"), find: new Element("input"), list: new Element("main"), groups: new Element("nav") };
+    const document = {
+        getElementById: (id) => parts[id], createElement: (name) => new Element(name),
+        createDocumentFragment: () => new Element("fragment"),
+    };
     const calls = [];
     const browse = (address, options) => {
         calls.push(address);
         return fetch(url + address, options);
     };
-    new Function("document", "fetch", page.split("<script>")[1].split("</script>")[0])(document, browse);
-    while (parts.list.children.length === 0 && parts.list.textContent === "")
+    new Function("document", "fetch", "location", "addEventListener", page.split("<script>")[1].split("</script>")[0])(
+        document, browse, { hash: "", origin: url }, () => {});
+    while (!parts.find.listeners.input && parts.list.textContent === "")
         await new Promise((done) => { setTimeout(done, 5); });
+    if (parts.list.textContent) throw new Error(parts.list.textContent);
     parts.key.value = key;
     parts.find.value = "post " + path;
     parts.find.listeners.input({ target: parts.find });
-    const box = parts.list.children.find((each) => !each.hidden && each.dataset.words.startsWith(`post ${path} `));
+    const all = parts.list.find("details");
+    const box = all.find((each) => !each.hidden && each.dataset.words.startsWith(`post ${path} `));
     box.open = true;
     box.listeners.toggle();
     const body = box.find("textarea")[0].value;
-    await box.find("button")[0].listeners.click();
-    const show = box.find("pre")[0];
+    await box.find("button").find((each) => each.textContent === "Try it").listeners.click();
+    const show = box.find("pre").find((each) => each.className === "shown");
     while (show.textContent === "..." || show.textContent === "")
         await new Promise((done) => { setTimeout(done, 5); });
-    return { operations: parts.list.children.length, body: JSON.parse(body), shown: show.textContent, calls };
+    return { operations: all.length, body: JSON.parse(body), shown: show.textContent, calls };
 }
 
 const made = (await (await good("POST", "/v1/sessions", "{}")).json()).id;
