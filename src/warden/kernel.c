@@ -19,7 +19,9 @@
 #include "base/fd.h"
 #include "sys/calls.h"
 
-#define EXIT_PATIENCE_MS 20 /* between a process's last close(2) and its being dead */
+/* Between the last close(2) of a process and its end; also `exec sh -c 'exit 3'` of a cell, which
+ * closes the socket before the shell has begun. */
+#define EXIT_PATIENCE_MS 200
 
 static bool is_writing(const struct kernel *kernel)
 {
