@@ -91,13 +91,14 @@ def test_a_new_broker_counts_the_same():
     """Files of an earlier broker: their rows say whose they are."""
     support.need_sessions()
     room = support.Room()
-    env = {"SANDBOX_QUOTA_DISK": "8m", "SANDBOX_STORE_CODE": "always"}
-    code = "#" + "x" * (3 * MIB) + "\nprint(1)"
+    env = {"SANDBOX_QUOTA_DISK": "3m", "SANDBOX_STORE_CODE": "always"}  # of code over 1 MiB that much is stored
+    code = "#" + "x" * MIB + "\nprint(1)"
     with tenants.Server(env, room=room) as server:
         hoard = server.caller("hoard")
         for _ in range(3):
             hoard.post("/v1/run", {"code": code})
         kept = len(stored(server))
+        assert kept == 2, stored(server)
     with tenants.Server(env, room=room) as server:
         hoard = server.caller("hoard")
         for _ in range(3):
