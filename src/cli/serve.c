@@ -97,8 +97,9 @@ struct preparation {
         bool is_lazy;
     } hosts[LAUNCHER_HOSTS_MAX]; /* provider hosts; that of SANDBOX_TYPE comes first */
     size_t host_count;
-    const struct provider_row *wanted; /* of SANDBOX_TYPE; on demand: of whoever starts it */
-    const char *const *listen;         /* addresses; empty: none */
+    const struct provider_row
+        *wanted;               /* of SANDBOX_TYPE; on demand: of the command that starts it */
+    const char *const *listen; /* addresses; empty: none */
     struct buf settings;
     struct pip_settings pip;
     struct activation activation;

@@ -1,11 +1,11 @@
 /*
  * prepare.c - a large body is read in a thread, before its handler is called; see server.h.
  *
- * Reading 15 MiB of JSON takes up to 75 ms of a processor, in which the loop would answer nobody.
- * One body of a server at a time, the others wait in a queue: more threads would take the processor
- * from the loop. The thread shares with the loop only a pipe, which it closes when it is done, and
- * the result that it wrote before. A request that leaves meanwhile leaves its body behind, which
- * counts as held until the thread is done with it.
+ * Reading 15 MiB of JSON takes up to 75 ms of a processor, in which the loop would answer no
+ * request. One body of a server at a time, the others wait in a queue: more threads would take the
+ * processor from the loop. The thread shares with the loop only a pipe, which it closes when it is
+ * done, and the result that it wrote before. A request that leaves meanwhile leaves its body
+ * behind, which counts as held until the thread is done with it.
  */
 #include <errno.h>
 #include <fcntl.h>
