@@ -194,22 +194,6 @@ void built_each(const struct config *config, const char *state,
         closedir(folder);
 }
 
-static bool has_package(json_t *packages, const char *package)
-{
-    char normal[LIMIT_REQUIREMENT + 1];
-    json_t *item;
-    size_t i;
-
-    json_array_foreach(packages, i, item)
-    {
-        const char *text = json_string_value(json_object_get(item, "name"));
-
-        if (text && requirement_normalise(text, strlen(text), normal) && str_equal(normal, package))
-            return true;
-    }
-    return false;
-}
-
 bool built_with(const struct config *config, const char *state, const char *package,
                 char name[LIMIT_NAME + 1])
 {
@@ -221,7 +205,7 @@ bool built_with(const struct config *config, const char *state, const char *pack
         CLEANUP(built_free) struct built_template built = {0};
         struct error ignored = {0};
 
-        is_found = has_package(json_object_get(record, "packages"), package) &&
+        is_found = requirement_is_listed(json_object_get(record, "packages"), package) &&
                    find(config, state, name, &built, &ignored) == 0;
     }
     if (folder)

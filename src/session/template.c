@@ -384,28 +384,16 @@ int session_manager_template_of(struct session_manager *manager, const struct co
     return 0;
 }
 
-/* Whether a list of {name, version} has the package. */
-static bool has_package(json_t *packages, const char *package)
+bool template_has_package(json_t *template, const char *package)
 {
-    char name[LIMIT_REQUIREMENT + 1];
-    json_t *item;
-    size_t i;
-
-    json_array_foreach(packages, i, item)
-    {
-        const char *text = json_string_value(json_object_get(item, "name"));
-
-        if (text && requirement_normalise(text, strlen(text), name) && str_equal(name, package))
-            return true;
-    }
-    return false;
+    return requirement_is_listed(json_object_get(template, "packages"), package);
 }
 
 /* A template that can be used and has the package; NULL: none. */
 static const char *template_with(struct session_manager *manager, const char *package)
 {
     for (const struct template *at = manager->templates; at; at = at->next) {
-        if (has_package(json_object_get(at->record, "packages"), package) &&
+        if (requirement_is_listed(json_object_get(at->record, "packages"), package) &&
             layer_is_there(manager, at->layer) && !template_is_stale(manager, at))
             return at->name;
     }

@@ -22,6 +22,8 @@ json_t *template_list_json(struct session_manager *manager);
 /* Errors: template_not_found. */
 int template_json(struct session_manager *manager, const char *name, json_t **ret,
                   struct error *err);
+/* Whether a template as above has the package of this normalised name ("scikit-learn"). */
+bool template_has_package(json_t *template, const char *package);
 
 struct template_build;
 struct template_build_events {

@@ -2,6 +2,7 @@
 #include "template/requirement.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -31,6 +32,22 @@ bool requirement_normalise(const char *text, size_t length, char name[LIMIT_REQU
     }
     name[have] = '\0';
     return true;
+}
+
+bool requirement_is_listed(json_t *packages, const char *package)
+{
+    char name[LIMIT_REQUIREMENT + 1];
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(packages, i, item)
+    {
+        const char *text = json_string_value(json_object_get(item, "name"));
+
+        if (text && requirement_normalise(text, strlen(text), name) && str_equal(name, package))
+            return true;
+    }
+    return false;
 }
 
 static const char *skip(const char *text)

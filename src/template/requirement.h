@@ -15,11 +15,16 @@
 #include "base/error.h"
 #include "base/limits.h"
 
+typedef struct json_t json_t;
+
 /* `name` gets the distribution's, normalised (lower case, '-' between its parts). bad_input. */
 int requirement_parse(const char *text, char name[LIMIT_REQUIREMENT + 1], struct error *err);
 
 /* "Foo__Bar.baz" is "foo-bar-baz" (PEP 503); false: it is not a distribution's name. */
 bool requirement_normalise(const char *text, size_t length, char name[LIMIT_REQUIREMENT + 1]);
+/* Whether a list of {"name", ...} has the package of this normalised name, however it is spelled
+ * there. */
+bool requirement_is_listed(json_t *packages, const char *package);
 
 /* May it be installed? `allow` empty or NULL: everything that `deny` does not name. */
 bool requirement_is_allowed(const char *name, char *const *allow, char *const *deny);

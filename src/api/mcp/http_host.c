@@ -314,39 +314,14 @@ static void host_about(void *ctx, const struct mcp_asker *asker, struct buf *tex
         add_packages(template, text);
 }
 
-/* "scikit_learn" and "Scikit-Learn" are one package (PEP 503); `name` is written in small letters
- * with dashes. */
-static bool is_package(const char *found, const char *name)
-{
-    for (; found && *found && *name; found++, name++) {
-        char letter = *found >= 'A' && *found <= 'Z' ? (char)(*found - 'A' + 'a') : *found;
-
-        if ((letter == '_' || letter == '.' ? '-' : letter) != *name)
-            return false;
-    }
-    return found && !*found && !*name;
-}
-
-static bool has_package(json_t *template, const char *name)
-{
-    json_t *one;
-    size_t i;
-
-    json_array_foreach(json_object_get(template, "packages"), i, one)
-    {
-        if (is_package(json_string_value(json_object_get(one, "name")), name))
-            return true;
-    }
-    return false;
-}
-
 /* Its example uses packages that this template has. */
 static void host_prompt(void *ctx, const struct mcp_asker *asker, struct buf *text)
 {
     CLEANUP(json_decrefp) json_t *template = template_of(ctx, asker);
     struct mcp_engine *host = ctx;
-    bool has_data = has_package(template, "polars") && has_package(template, "matplotlib") &&
-                    has_package(template, "scikit-learn");
+    bool has_data = template_has_package(template, "polars") &&
+                    template_has_package(template, "matplotlib") &&
+                    template_has_package(template, "scikit-learn");
 
     if (prompt_write(&(struct prompt_spec){.config = config_of(host, asker),
                                            .has_data = has_data,
