@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define PIECE_GROUPS 256 /* a group: three bytes, four letters */
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 static void cut_back(struct buf *buf, size_t length)
 {
@@ -17,22 +20,20 @@ static void cut_back(struct buf *buf, size_t length)
 /* One to three bytes as four letters. */
 static void encode_group(const uint8_t *bytes, size_t count, char four[4])
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint32_t bits = (uint32_t)bytes[0] << 16;
 
     if (count > 1)
         bits |= (uint32_t)bytes[1] << 8;
     if (count > 2)
         bits |= bytes[2];
-    four[0] = letters[bits >> 18];
-    four[1] = letters[bits >> 12 & 63];
+    four[0] = alphabet[bits >> 18];
+    four[1] = alphabet[bits >> 12 & 63];
     four[2] = '=';
     four[3] = '=';
     if (count > 1)
-        four[2] = letters[bits >> 6 & 63];
+        four[2] = alphabet[bits >> 6 & 63];
     if (count > 2)
-        four[3] = letters[bits & 63];
+        four[3] = alphabet[bits & 63];
 }
 
 int base64_encode(const void *data, size_t length, struct buf *text)
@@ -60,32 +61,35 @@ int base64_encode(const void *data, size_t length, struct buf *text)
     return 0;
 }
 
-/* The six bits of a letter; -1: it is none. */
-static int value_of(char letter)
+#define NONE 0xff
+
+/* The six bits of each letter. */
+struct letters {
+    uint8_t values[256];
+};
+
+static void read_letters(struct letters *letters)
 {
-    if (letter >= 'A' && letter <= 'Z')
-        return letter - 'A';
-    if (letter >= 'a' && letter <= 'z')
-        return letter - 'a' + 26;
-    if (letter >= '0' && letter <= '9')
-        return letter - '0' + 52;
-    if (letter == '+')
-        return 62;
-    return letter == '/' ? 63 : -1;
+    memset(letters->values, NONE, sizeof(letters->values));
+    for (uint8_t i = 0; i < 64; i++)
+        letters->values[(unsigned char)alphabet[i]] = i;
 }
 
 /* Four letters, the last `padding` of them not looked at; false: one of the others is none. */
-static bool decode_group(const char *four, size_t padding, uint8_t three[3])
+static bool decode_group(const struct letters *letters, const char *four, size_t padding,
+                         uint8_t three[3])
 {
     uint32_t bits = 0;
+    uint8_t wrong = 0; /* has the bits above the sixth of all */
 
     for (size_t i = 0; i < 4; i++) {
-        int value = i < 4 - padding ? value_of(four[i]) : 0;
+        uint8_t value = i < 4 - padding ? letters->values[(unsigned char)four[i]] : 0;
 
-        if (value < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)value;
+        wrong |= value;
+        bits = bits << 6 | (value & 63);
     }
+    if (wrong > 63)
+        return false;
     three[0] = (uint8_t)(bits >> 16);
     three[1] = (uint8_t)(bits >> 8);
     three[2] = (uint8_t)bits;
@@ -96,8 +100,11 @@ int base64_decode(const char *text, size_t length, struct buf *data)
 {
     const size_t before = data->length;
     uint8_t piece[3 * PIECE_GROUPS];
+    struct letters letters;
     size_t have = 0;
     int r = length % 4 == 0 ? 0 : -EINVAL;
+
+    read_letters(&letters);
 
     for (size_t at = 0; at < length && r == 0; at += 4) {
         bool is_last = length - at == 4;
@@ -105,7 +112,7 @@ int base64_decode(const char *text, size_t length, struct buf *data)
 
         if (is_last && text[at + 3] == '=')
             padding = text[at + 2] == '=' ? 2 : 1;
-        if (!decode_group(text + at, padding, piece + have))
+        if (!decode_group(&letters, text + at, padding, piece + have))
             r = -EINVAL;
         have += 3 - padding;
         if (r == 0 && (is_last || have == sizeof(piece))) {

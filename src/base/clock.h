@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t clock_now_ns(void); /* CLOCK_MONOTONIC; the same inside and outside of a box */
+uint64_t clock_now_ns(void);    /* CLOCK_MONOTONIC; the same inside and outside of a box */
+uint64_t clock_thread_ns(void); /* CPU time of the calling thread */
 uint64_t clock_now_ms(void);
 uint64_t clock_wall_ms(void); /* since 1970; may jump */
 

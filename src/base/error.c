@@ -62,11 +62,21 @@ const char ERROR_BUSY[] = "busy";
 const char ERROR_KEY_NOT_FOUND[] = "key_not_found";
 const char ERROR_LINK_EXPIRED[] = "link_expired";
 const char ERROR_UPGRADE[] = "upgrade_required";
+const char ERROR_KEY_REUSED[] = "idempotency_key_reused";
+const char ERROR_KEY_RUNNING[] = "idempotency_key_running";
+const char ERROR_REPLY_GONE[] = "idempotent_reply_gone";
 const char ERROR_MEDIA_TYPE[] = "unsupported_media_type";
 const char ERROR_RANGE[] = "range_not_satisfiable";
 const char ERROR_PROVIDER_UNAVAILABLE[] = "provider_unavailable";
 const char ERROR_IMAGE_NOT_FOUND[] = "image_not_found";
 const char ERROR_IMAGE_UNUSABLE[] = "image_unusable";
+const char ERROR_CONTAINER_NOT_FOUND[] = "container_not_found";
+const char ERROR_CONTAINER_EXPIRED[] = "container_expired";
+const char ERROR_FILE_NOT_FOUND[] = "file_not_found";
+const char ERROR_RESPONSE_NOT_FOUND[] = "response_not_found";
+const char ERROR_PREVIOUS_NOT_FOUND[] = "previous_response_not_found";
+const char ERROR_UPSTREAM[] = "model_server_error";
+const char ERROR_NO_UPSTREAM[] = "no_model_server";
 
 /*
  * The numbers are sent between programs: new codes are added at the end. ERROR_NO_ROUTE has the
@@ -134,6 +144,16 @@ static const char *const codes[] = {
     ERROR_PROVIDER_UNAVAILABLE,
     ERROR_IMAGE_NOT_FOUND,
     ERROR_IMAGE_UNUSABLE,
+    ERROR_KEY_REUSED,
+    ERROR_KEY_RUNNING,
+    ERROR_REPLY_GONE,
+    ERROR_CONTAINER_NOT_FOUND,
+    ERROR_CONTAINER_EXPIRED,
+    ERROR_FILE_NOT_FOUND,
+    ERROR_RESPONSE_NOT_FOUND,
+    ERROR_PREVIOUS_NOT_FOUND,
+    ERROR_UPSTREAM,
+    ERROR_NO_UPSTREAM,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

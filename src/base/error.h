@@ -81,7 +81,17 @@ extern const char ERROR_KEY_NOT_FOUND[]; /* no API key by that id */
 extern const char ERROR_LINK_EXPIRED[];  /* a signed link that is too old, or was changed */
 extern const char ERROR_UPGRADE[];       /* a WebSocket was expected, and this is none */
 extern const char ERROR_RANGE[];         /* bytes that a file does not have */
+extern const char ERROR_KEY_REUSED[];    /* an Idempotency-Key came with another request before */
+extern const char ERROR_KEY_RUNNING[];   /* the request with this Idempotency-Key is under way */
+extern const char ERROR_REPLY_GONE[];    /* it was carried out, and its reply is not there */
 extern const char ERROR_MEDIA_TYPE[];    /* a body that says to be something else than JSON */
+extern const char ERROR_CONTAINER_NOT_FOUND[]; /* no container by that id */
+extern const char ERROR_CONTAINER_EXPIRED[];   /* it was there, and its data is gone */
+extern const char ERROR_FILE_NOT_FOUND[];      /* no uploaded file, or file of a container */
+extern const char ERROR_RESPONSE_NOT_FOUND[];  /* no stored response by that id */
+extern const char ERROR_PREVIOUS_NOT_FOUND[];  /* the same, of previous_response_id */
+extern const char ERROR_UPSTREAM[];            /* the model server failed, or cannot be reached */
+extern const char ERROR_NO_UPSTREAM[];         /* none is configured */
 
 /* of providers; error.provider names the row */
 extern const char ERROR_PROVIDER_UNAVAILABLE[]; /* it does not answer, not to us, or is too old */

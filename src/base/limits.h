@@ -63,6 +63,10 @@
 #define LIMIT_SPOOL_HEAD (1 * MIB)       /* and of its beginning, for the result */
 #define LIMIT_EARLY_OUTPUT (64 * KIB)    /* of a stream in memory and in its row; then a file */
 #define LIMIT_REQUEST_JSON (16 * MIB)    /* a JSON body: content of 5 MB as \uXXXX is up to 15 */
+#define LIMIT_IDEMPOTENCY_KEY 255        /* bytes of the header Idempotency-Key */
+#define LIMIT_KEPT_REPLY (256 * KIB)     /* a reply that is kept for it; */
+#define LIMIT_KEPT_REPLIES (16 * MIB)    /* all of them of one API key, */
+#define LIMIT_KEPT_REPLY_ROWS 10000      /* and how many requests */
 #define LIMIT_CONTENT_BYTES (5 * MIB)    /* sandbox_write_file */
 #define LIMIT_EDIT_BYTES (8 * MIB)       /* a file that sandbox_edit_file changes */
 #define LIMIT_TOOL_OUTPUTS 20            /* files fetched after each sandbox_exec */
@@ -98,8 +102,6 @@
 #define LIMIT_ZYGOTE_FORK_MS 5000
 #define LIMIT_TIERS_BYTES (16 * KIB) /* names of modules that they import */
 #define LIMIT_MAKES_AT_ONCE 8        /* boxes that the provider is asked for at once */
-#define LIMIT_PACED_BOXES 12         /* a second for each core, of a tenant that is not alone */
-#define LIMIT_PACED_AT_ONCE 4        /* for each core, before the pace is kept */
 #define LIMIT_KEYS 10000             /* API keys, expired ones too */
 #define LIMIT_KEYS_OF_ADMIN 1000     /* that an admin may bring its own tenant to */
 #define LIMIT_LATE_KERNELS 1024    /* of runs that have ended, whose CPU time is not reported yet */
@@ -169,10 +171,19 @@
 #define LIMIT_HTTP_HEAD (16 * KIB)       /* of a reply that the static program reads */
 #define LIMIT_EXECUTE_BODY (10 * MIB)    /* of POST /execute */
 #define LIMIT_ARTIFACTS_LISTED 1000      /* by one GET /v1/artifacts */
-#define LIMIT_EXECUTE_FILES 1000         /* that come with it */
-#define LIMIT_TLS_FILE (256 * KIB)       /* a certificate with its chain, or a key */
-#define LIMIT_LOG_BYTES (16 * MIB)       /* daemon.log is rotated above this size */
-#define LIMIT_REPLY_JSON (64 * MIB)      /* a reply of the daemon that a client reads whole */
+#define LIMIT_UPLOAD_BYTES (512 * MIB)   /* of one uploaded file */
+#define LIMIT_UPLOADS 10000              /* files of one tenant */
+#define LIMIT_CHAT_HISTORY (1 * MIB)     /* of what was said in a session: the newest */
+#define LIMIT_CONTAINERS 1000            /* of one tenant, expired ones too: those go first */
+#define LIMIT_CONTAINER_FILES 1000       /* of one container that have an id */
+#define LIMIT_FILE_IDS 50                /* uploaded files that a container begins with */
+#define LIMIT_MULTIPART_NAME 1024        /* bytes of a file's name */
+#define LIMIT_MULTIPART_FIELD (16 * KIB) /* the value of a field that is not a file */
+#define LIMIT_MULTIPART_PARTS 64
+#define LIMIT_EXECUTE_FILES 1000    /* that come with it */
+#define LIMIT_TLS_FILE (256 * KIB)  /* a certificate with its chain, or a key */
+#define LIMIT_LOG_BYTES (16 * MIB)  /* daemon.log is rotated above this size */
+#define LIMIT_REPLY_JSON (64 * MIB) /* a reply of the daemon that a client reads whole */
 
 /* MCP */
 #define LIMIT_MCP_LINE (17 * MIB)           /* one message: a JSON body and its frame */
@@ -193,6 +204,27 @@
 #define MCP_STREAM_MS 1000              /* a call that is not answered by then becomes a stream */
 #define MCP_BEAT_MS 15000               /* between signs of life on a stream */
 #define MCP_IDLE_MS 3600000             /* a conversation without a message */
+
+/* the model server, and responses */
+#define LIMIT_UPSTREAM_EVENT                                                                       \
+    (8 * MIB)                            /* one event of an answer, or an answer that is no stream \
+                                          */
+#define LIMIT_UPSTREAM_ERROR (16 * KIB)  /* what is read of an error's body */
+#define LIMIT_UPSTREAM_CALLS 1024        /* at once */
+#define LIMIT_UPSTREAM_WAITING (4 * MIB) /* unread by the broker: nothing more is read then */
+#define UPSTREAM_TRIES 3                 /* of one request, before the first byte of an answer, */
+#define UPSTREAM_FIRST_MS 30000          /* and the time for all of them */
+#define UPSTREAM_PAUSE_MS 250            /* before the second try; doubled before the third */
+#define LIMIT_AGENT_TURNS 32             /* answers of the model in one response */
+#define LIMIT_AGENT_CALLS 64             /* tool calls in one of them */
+#define LIMIT_AGENT_TEXT (8 * MIB)       /* text and arguments in one of them */
+#define LIMIT_AGENT_TOLD (32 * KIB)      /* of a call's output that the model reads */
+#define LIMIT_AGENT_HISTORY (32 * MIB)   /* the messages of one request to the model */
+#define LIMIT_RESPONSE_UNREAD (1 * MIB)  /* events that a client has not read: the model waits */
+#define LIMIT_RESPONSE_READ (LIMIT_RESPONSE_UNREAD / 4) /* and goes on at these */
+#define LIMIT_RESPONSES 1000                            /* stored ones of a tenant */
+#define LIMIT_RESPONSES_ACTIVE 512                      /* at once, in all */
+#define RESPONSE_KEEP_MS (30ULL * 24 * 3600 * 1000)     /* how long one is stored */
 
 /* Docker */
 #define LIMIT_DOCKER_REPLY (4 * MIB)        /* a reply, or a line of one that goes on */
@@ -215,14 +247,20 @@
 #define LIMIT_BOX_MORE_FILES 5120         /* for each so many bytes of memory one more of them */
 #define LIMIT_BOX_KERNEL_GROWTH (2 * MIB) /* of the machine, after which locks are counted */
 #define LIMIT_BOX_FILES_GROWTH (8 * MIB)  /* the same for open and mapped files */
-#define LIMIT_TREE_DEPTH 64               /* folders below /tmp/output that are looked into */
+#define LIMIT_BOX_HIDDEN_GROWTH                                                    \
+    (32 * MIB)              /* in a container, beside a process that hides its own \
+                             */
+#define LIMIT_TREE_DEPTH 64 /* folders below /tmp/output that are looked into */
 
 /* timeouts, in milliseconds */
-#define BRINGUP_PATIENCE_MS 20000   /* a box that is not ready by then has failed */
-#define HTTP_IDLE_MS 600000         /* a connection without progress and without a request */
-#define HTTP_HEAD_MS 30000          /* for the whole head of a request */
-#define HTTP_KEEP_MS 75000          /* between two requests of a connection over TCP */
-#define HTTP_BODY_MS 600000         /* for a body that is collected, the whole of it */
+#define BRINGUP_PATIENCE_MS 20000 /* a box that is not ready by then has failed */
+#define HTTP_IDLE_MS 600000       /* a connection without progress and without a request */
+#define HTTP_HEAD_MS 30000        /* for the whole head of a request */
+#define HTTP_KEEP_MS 75000        /* between two requests of a connection over TCP */
+#define HTTP_BODY_MS 600000       /* for a body that is collected, the whole of it */
+#define KEPT_REPLY_MS                                                                       \
+    UINT64_C(86400000)              /* for how long a reply is kept for its Idempotency-Key \
+                                     */
 #define DAEMON_PATIENCE_MS 60000    /* of a client, until a daemon that starts or stops is there */
 #define RECONNECT_PATIENCE_MS 30000 /* of a client, until a broker that went away is back */
 #define RUN_PATIENCE_MS 1000        /* of `bailey run`, until a daemon says that it takes the run */

@@ -1,6 +1,6 @@
 /*
- * mask.h - hides the secret of an API key (bly_<id>.<secret>) in a text, wherever it occurs: in an
- * address, in a name, in code. For lines that are kept. Pure; linear in the text.
+ * mask.h - hides the secret of an API key (bly_<id>.<secret>, e2b_<id><secret>) in a text, wherever
+ * it occurs: in an address, in a name, in code. For lines that are kept. Pure; linear in the text.
  *
  * Runs in: every process
  */

@@ -287,6 +287,24 @@ static int set_cpu(const struct cgroup *group, uint32_t millis, struct error *er
     return 0;
 }
 
+unsigned cgroup_share_number(enum cgroup_flavour flavour, uint32_t share)
+{
+    uint64_t normal = flavour == CGROUP_V1 ? 1024 : 100;
+    uint64_t least = flavour == CGROUP_V1 ? 2 : 1, most = flavour == CGROUP_V1 ? 262144 : 10000;
+    uint64_t number = normal * share / 1000;
+
+    return (unsigned)MIN(MAX(number, least), most);
+}
+
+int cgroup_set_share(const struct cgroup *group, uint32_t share)
+{
+    if (group->flavour == CGROUP_NONE || !group->path[CONTROLLER_CPU][0])
+        return -ENODEV;
+    return set_limit(group, CONTROLLER_CPU,
+                     group->flavour == CGROUP_V1 ? "cpu.shares" : "cpu.weight",
+                     cgroup_share_number(group->flavour, share), true, NULL);
+}
+
 static int set_limits(const struct cgroup *group, const struct cgroup_limits *limits,
                       struct error *err)
 {
@@ -310,6 +328,8 @@ static int set_limits(const struct cgroup *group, const struct cgroup_limits *li
     }
     if (limits->pids)
         r = set_limit(group, CONTROLLER_PIDS, "pids.max", limits->pids, true, err);
+    if (limits->cpu_share)
+        cgroup_set_share(group, limits->cpu_share); /* not a limit: the box is as safe without */
     return r < 0 ? r : set_cpu(group, limits->cpu_millis, err);
 }
 
@@ -351,7 +371,8 @@ static int make_folders(const struct cgroup_site *site, const char *name, bool i
     for (int i = 0; i < _CONTROLLER_MAX; i++) {
         int r;
 
-        if (!site->parent[i][0] || (i == CONTROLLER_CPU && !wants_cpu))
+        if (!site->parent[i][0] || (i == CONTROLLER_CPU && !wants_cpu) ||
+            group->join_fd[i] >= 0) /* cgroup_make_cpu() */
             continue;
         if (str_format(group->path[i], CGROUP_PATH_MAX, "%s/%s", site->parent[i], name) < 0) {
             group->path[i][0] = 0;
@@ -370,24 +391,50 @@ static int make_folders(const struct cgroup_site *site, const char *name, bool i
 static int make_named(const struct cgroup_site *site, const char *name, bool is_own,
                       const struct cgroup_limits *limits, struct cgroup *group, struct error *err)
 {
+    bool is_begun = group->flavour != CGROUP_NONE; /* cgroup_make_cpu() */
     int r;
 
-    cgroup_init(group);
     if (site->flavour == CGROUP_NONE || !site->parent[CONTROLLER_MEMORY][0] ||
         !site->parent[CONTROLLER_PIDS][0])
         return error_set(err, -ENODEV, ERROR_ENGINE, "no control group can be made here");
     group->flavour = site->flavour;
-    r = make_folders(site, name, is_own, limits->cpu_millis != 0, group, err);
+    r = make_folders(site, name, is_own, limits->cpu_millis || limits->cpu_share, group, err);
     if (r == 0)
         r = set_limits(group, limits, err);
-    if (r < 0)
+    if (r < 0 && is_begun) { /* its process is in it: what stays goes with the engine's group */
+        cgroup_try_remove(group);
+        cgroup_init(group);
+    } else if (r < 0) {
         cgroup_remove(group);
+    }
     return r;
+}
+
+/* A cpu controller that shares its folder with another one is made with that. */
+void cgroup_make_cpu(const struct cgroup_site *site, const char *name, uint32_t share,
+                     struct cgroup *group)
+{
+    char *path = group->path[CONTROLLER_CPU];
+
+    for (int i = 0; i < _CONTROLLER_MAX; i++) {
+        if (i != CONTROLLER_CPU && str_equal(site->parent[i], site->parent[CONTROLLER_CPU]))
+            return;
+    }
+    if (site->flavour != CGROUP_V1 || !share || !site->parent[CONTROLLER_CPU][0] ||
+        str_format(path, CGROUP_PATH_MAX, "%s/%s", site->parent[CONTROLLER_CPU], name) < 0)
+        return;
+    group->flavour = CGROUP_V1;
+    if (make_folder(group, CONTROLLER_CPU, false, NULL) < 0)
+        cgroup_remove(group);
+    else
+        cgroup_set_share(group, share);
 }
 
 int cgroup_make(const struct cgroup_site *site, const char *name,
                 const struct cgroup_limits *limits, struct cgroup *group, struct error *err)
 {
+    if (group->flavour == CGROUP_NONE)
+        cgroup_init(group);
     return make_named(site, name, false, limits, group, err);
 }
 
@@ -402,6 +449,7 @@ int cgroup_make_own(const struct cgroup_site *site, const struct cgroup_limits *
     /* -EEXIST: of one that had our number, in a namespace that had our namespace's number. */
     for (int tries = 0; tries < OWNER_TRIES && (r == -EAGAIN || r == -EEXIST); tries++) {
         str_format(name, sizeof(name), CGROUP_PREFIX "%s-%u", owner, serial++);
+        cgroup_init(group);
         r = make_named(site, name, true, limits, group, err);
     }
     return r;

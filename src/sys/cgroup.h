@@ -63,8 +63,20 @@ void cgroup_find_in(const struct cgroup_host *host, struct cgroup_site *site);
 struct cgroup_limits {
     uint64_t memory_bytes; /* 0: no limit */
     uint32_t pids;         /* 0: no limit */
-    uint32_t cpu_millis;   /* 0: no limit, and no cpu group is made on v1 */
+    uint32_t cpu_millis;   /* 0: no limit */
+    uint32_t cpu_share;    /* cgroup_set_share(); 0: the kernel's default. With neither this nor a
+                              limit of CPU time no cpu group is made on v1 */
 };
+
+/*
+ * CPU time is divided between the groups of one folder in proportion to their shares, in
+ * thousandths of what a group has by default (cpu.shares 1024 on v1, cpu.weight 100 on v2). Those
+ * of an engine: what one tenant's boxes have together (launcher/share.h), a zygote with its forks,
+ * and the launcher with the broker, which every call passes through and which do little themselves.
+ */
+#define CGROUP_SHARE_TENANT 8000
+#define CGROUP_SHARE_ZYGOTE 8000
+#define CGROUP_SHARE_LAUNCHER 64000
 
 /* A group that we made. Zero is not valid: cgroup_init() first. */
 struct cgroup {
@@ -85,9 +97,20 @@ void cgroup_init(struct cgroup *group);
 int cgroup_make(const struct cgroup_site *site, const char *name,
                 const struct cgroup_limits *limits, struct cgroup *group, struct error *err);
 
+/*
+ * v1: the part of the same that exists before the clone, the group of the cpu controller with its
+ * share, so that building the box is divided too; cgroup_make() of the same name makes the rest.
+ * Elsewhere nothing is made. The group must have been initialized.
+ */
+void cgroup_make_cpu(const struct cgroup_site *site, const char *name, uint32_t share,
+                     struct cgroup *group);
+
 /* The same with a name and locks of this process: no sweep takes it while its maker lives. */
 int cgroup_make_own(const struct cgroup_site *site, const struct cgroup_limits *limits,
                     struct cgroup *group, struct error *err);
+
+/* The group's share of CPU time; -ENODEV: it has no cpu controller. */
+int cgroup_set_share(const struct cgroup *group, uint32_t share);
 
 /* For the process that enters, v1 only: syscalls only. Negative errno on failure. */
 int cgroup_join(const struct cgroup *group);
@@ -110,6 +133,7 @@ struct cgroup_usage {
     uint64_t memory_bytes, memory_peak_bytes;
 };
 void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret);
+uint64_t cgroup_cpu_us(const struct cgroup *group); /* the first of them alone: one file */
 
 /*
  * A group for all boxes of an engine, bailey-<name of the supervisor>-engine in each hierarchy,
@@ -136,6 +160,10 @@ void cgroup_remove_engine(struct cgroup_site *site);
 int cgroup_make_owner(const struct cgroup_site *site, const char *name, uid_t owner,
                       struct cgroup_site *ret);
 void cgroup_remove_owner(const struct cgroup_site *site); /* v2; one with members stays */
+/* v2: the share of such a group, in which its boxes divide; elsewhere 0 and nothing is done. */
+int cgroup_set_owner_share(const struct cgroup_site *site, uint32_t share);
+/* The kernel's number for a share: cpu.shares (v1) or cpu.weight (v2). */
+unsigned cgroup_share_number(enum cgroup_flavour flavour, uint32_t share);
 /* v2: processes of `owner` may enter this group of such a site. */
 int cgroup_let_in(const struct cgroup *group, uid_t owner);
 

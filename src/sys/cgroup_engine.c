@@ -63,13 +63,28 @@ static int divide(const struct cgroup_site *site)
         AT_FDCWD, path, site->parent[CONTROLLER_CPU][0] ? "+memory +pids +cpu" : "+memory +pids");
 }
 
+/* A share in a folder that is no struct cgroup; a missing file is a controller that is not on. */
+static int write_share(const char *folder, enum cgroup_flavour flavour, uint32_t share)
+{
+    char path[CGROUP_PATH_MAX + 64], text[16];
+    int r = str_format(path, sizeof(path), "%s/%s", folder,
+                       flavour == CGROUP_V1 ? "cpu.shares" : "cpu.weight");
+
+    str_format(text, sizeof(text), "%u", cgroup_share_number(flavour, share));
+    return r < 0 ? r : fd_write_text_at(AT_FDCWD, path, text);
+}
+
 /* The launcher's own, beside those of the boxes. */
-static int make_leaf(const char *parent, int64_t owner)
+static int make_leaf(const char *parent, enum cgroup_flavour flavour, int64_t owner)
 {
     char path[CGROUP_PATH_MAX + 32];
     int r = str_format(path, sizeof(path), "%s/" LEAF_NAME, parent);
 
-    return r < 0 ? r : make_folder(path, owner, NULL);
+    if (r == 0)
+        r = make_folder(path, owner, NULL);
+    if (r == 0)
+        write_share(path, flavour, CGROUP_SHARE_LAUNCHER);
+    return r;
 }
 
 static int open_leaf(const struct cgroup_site *site, int *ret_fd)
@@ -128,7 +143,7 @@ static int make_all(const struct cgroup_site *site, const char *name, int64_t ow
         if (r == 0 && !is_repeated(ret, i))
             r = make_folder(ret->parent[i], owner, &ret_lock_fds[i]);
         if (r == 0 && !is_repeated(ret, i) && ret->flavour == CGROUP_V1)
-            make_leaf(ret->parent[i], owner); /* a comfort: see cgroup_join_engine() */
+            make_leaf(ret->parent[i], CGROUP_V1, owner); /* a comfort: cgroup_join_engine() */
         if (r < 0)
             ret->parent[i][0] = 0;
     }
@@ -164,7 +179,7 @@ void cgroup_make_engine(const struct cgroup_site *site, int64_t owner, struct cg
     if (r == 0 && ret->flavour == CGROUP_V2)
         r = divide(ret);
     if (r == 0 && ret->flavour == CGROUP_V2)
-        r = make_leaf(ret->parent[0], owner);
+        r = make_leaf(ret->parent[0], CGROUP_V2, owner);
     if (r == 0 && ret->flavour == CGROUP_V2)
         r = open_leaf(ret, ret_leaf_fd);
     if (r < 0)
@@ -198,6 +213,13 @@ int cgroup_make_owner(const struct cgroup_site *site, const char *name, uid_t ow
     if (r < 0)
         rmdir(ret->parent[0]);
     return r;
+}
+
+int cgroup_set_owner_share(const struct cgroup_site *site, uint32_t share)
+{
+    if (site->flavour != CGROUP_V2 || !site->parent[CONTROLLER_CPU][0])
+        return 0;
+    return write_share(site->parent[CONTROLLER_CPU], CGROUP_V2, share);
 }
 
 void cgroup_remove_owner(const struct cgroup_site *site)
@@ -254,6 +276,15 @@ static uint64_t read_number(const struct cgroup *group, enum cgroup_controller c
     return at && sscanf(at + strlen(word), "%llu", &number) == 1 ? number : 0;
 }
 
+uint64_t cgroup_cpu_us(const struct cgroup *group)
+{
+    if (group->flavour == CGROUP_V1)
+        return read_number(group, CONTROLLER_CPUACCT, "cpuacct.usage", "") / 1000;
+    if (group->flavour == CGROUP_V2) /* counted whether or not the cpu controller is on */
+        return read_number(group, CONTROLLER_MEMORY, "cpu.stat", "usage_usec ");
+    return 0;
+}
+
 void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret)
 {
     bool v1 = group->flavour == CGROUP_V1;
@@ -265,8 +296,5 @@ void cgroup_usage(const struct cgroup *group, struct cgroup_usage *ret)
         read_number(group, CONTROLLER_MEMORY, v1 ? "memory.usage_in_bytes" : "memory.current", "");
     ret->memory_peak_bytes =
         read_number(group, CONTROLLER_MEMORY, v1 ? "memory.max_usage_in_bytes" : "memory.peak", "");
-    if (v1)
-        ret->cpu_us = read_number(group, CONTROLLER_CPUACCT, "cpuacct.usage", "") / 1000;
-    else /* counted whether or not the cpu controller is on */
-        ret->cpu_us = read_number(group, CONTROLLER_MEMORY, "cpu.stat", "usage_usec ");
+    ret->cpu_us = cgroup_cpu_us(group);
 }

@@ -219,6 +219,56 @@ static void test_make_v1(void **state)
     cgroup_remove(NULL);
 }
 
+static void test_share_numbers(void **state)
+{
+    (void)state;
+    assert_int_equal(cgroup_share_number(CGROUP_V1, 1000), 1024); /* the kernel's defaults */
+    assert_int_equal(cgroup_share_number(CGROUP_V2, 1000), 100);
+    assert_int_equal(cgroup_share_number(CGROUP_V1, CGROUP_SHARE_TENANT), 8192);
+    assert_int_equal(cgroup_share_number(CGROUP_V2, CGROUP_SHARE_TENANT), 800);
+    assert_int_equal(cgroup_share_number(CGROUP_V1, 0), 2); /* and what it takes at all */
+    assert_int_equal(cgroup_share_number(CGROUP_V2, 0), 1);
+    assert_int_equal(cgroup_share_number(CGROUP_V1, UINT32_MAX), 262144);
+    assert_int_equal(cgroup_share_number(CGROUP_V2, UINT32_MAX), 10000);
+}
+
+/* The cpu controller's part may exist before the rest: who builds the box is in it already. */
+static void test_share_v1(void **state)
+{
+    static const struct cgroup_limits divided = {
+        .memory_bytes = 1 << 20, .pids = 3, .cpu_share = 4000};
+    static const char *const files[] = {"tasks",      "memory.limit_in_bytes", "pids.max",
+                                        "cpu.shares", "cpu.cfs_quota_us",      NULL};
+    struct cgroup_fixture *fixture = *state;
+    struct error err = {0};
+    int fd;
+
+    kernel_files = files;
+    make_site(fixture, CGROUP_V1, "memory", "pids", "cpu");
+    cgroup_init(&fixture->group);
+    cgroup_make_cpu(&fixture->site, "box-1", 4000, &fixture->group);
+    check_file(fixture, "cpu/box-1/cpu.shares", "4096");
+    assert_false(is_there(fixture, "memory/box-1"));
+    fd = fixture->group.join_fd[CONTROLLER_CPU];
+    assert_true(fd >= 0);
+    assert_int_equal(cgroup_make(&fixture->site, "box-1", &divided, &fixture->group, &err), 0);
+    assert_int_equal(fixture->group.join_fd[CONTROLLER_CPU], fd);
+    check_file(fixture, "memory/box-1/memory.limit_in_bytes", "1048576");
+    check_file(fixture, "cpu/box-1/cpu.cfs_quota_us", ""); /* a share is no limit */
+    assert_int_equal(cgroup_set_share(&fixture->group, 1000), 0);
+    check_file(fixture, "cpu/box-1/cpu.shares", "1024");
+    cgroup_remove(&fixture->group);
+    assert_false(is_there(fixture, "cpu/box-1"));
+    assert_int_equal(cgroup_set_share(&fixture->group, 1000), -ENODEV);
+    /* Without the controller there is no share, and the rest is as it was. */
+    make_site(fixture, CGROUP_V1, "memory2", "pids2", NULL);
+    cgroup_make_cpu(&fixture->site, "box-2", 4000, &fixture->group);
+    assert_int_equal(fixture->group.flavour, CGROUP_NONE);
+    assert_int_equal(cgroup_make(&fixture->site, "box-2", &divided, &fixture->group, &err), 0);
+    assert_int_equal(cgroup_set_share(&fixture->group, 1000), -ENODEV);
+    cgroup_remove(&fixture->group);
+}
+
 /* For one more process, after those of the making are closed; `file` is what it writes to. */
 static void check_open_join(struct cgroup_fixture *fixture, size_t wanted, const char *file)
 {
@@ -580,6 +630,8 @@ int main(void)
         WITH_CGROUP(test_mount_of_a_part),
         WITH_CGROUP(test_none),
         WITH_CGROUP(test_make_v1),
+        cmocka_unit_test(test_share_numbers),
+        WITH_CGROUP(test_share_v1),
         WITH_CGROUP(test_make_v1_together),
         WITH_CGROUP(test_open_join),
         WITH_CGROUP(test_open_join_as_another),
