@@ -63,11 +63,15 @@ static void handle(struct http_request *request)
     const struct http_server_spec *spec = &request->server->spec;
     const struct http_route *route = request->match.route;
     const char *allow = request->match.allow;
+    struct http_server *server = request->server;
+    struct link *link = request->link;
 
+    http_turn_begin(server);
     if (route)
         route->handle(request, spec->ctx);
     else
         spec->no_route(request, allow[0] != '\0', allow, spec->ctx);
+    http_turn_end(server, link);
     handled(request);
 }
 
@@ -261,7 +265,7 @@ enum MHD_Result http_request_end(struct http_request *request)
         return MHD_NO; /* it has its answer */
     if (!request->was_answered) {
         if (request->body_kind != HTTP_STREAM_BODY && !request->was_handled) {
-            request->was_handled = !http_prepare_start(request);
+            request->was_handled = !http_prepare_start(request) && !http_turn_wait(request->link);
             if (request->was_handled)
                 handle(request);
         } else if (request->taker) {

@@ -102,6 +102,13 @@ int http_call_start(struct http_client *client, const struct http_call *call,
     return 0;
 }
 
+void http_call_pause(struct http_exchange *exchange, bool is_paused)
+{
+    exchange->is_paused = is_paused;
+    if (!is_paused)
+        drive_soon(exchange->client); /* client_settle() lets it go on */
+}
+
 void http_call_cancel(struct http_exchange *exchange)
 {
     exchange->is_cancelled = true; /* client_settle() or http_client_close() drops it */
@@ -125,6 +132,10 @@ int client_settle(struct http_client *client)
             if (curl_multi_add_handle(client->multi, exchange->easy) != CURLM_OK)
                 return -ENOMEM;
             exchange->is_added = true;
+        }
+        if (exchange->is_held && !exchange->is_paused) {
+            exchange->is_held = false;
+            curl_easy_pause(exchange->easy, CURLPAUSE_CONT); /* may call data() at once */
         }
         at = &exchange->next;
     }

@@ -5,7 +5,7 @@
  * libcurl's multi interface. One thread. Callbacks come from http_client_wait() or, when the client
  * has a reactor, from its loop only; they may start and cancel exchanges.
  *
- * Runs in: broker, hosts, commands
+ * Runs in: broker, hosts, upstream, commands
  */
 #ifndef BAILEY_HTTP_CLIENT_H
 #define BAILEY_HTTP_CLIENT_H
@@ -55,6 +55,8 @@ struct http_call {
     void *body_ctx;      /* of body_read() */
     int64_t body_total;  /* -1: unknown */
     uint32_t timeout_ms; /* for all of it; 0: none */
+    /* Sent twice it does no harm: a connection that was used before may carry it. */
+    bool may_repeat;
 };
 struct http_call_events {
     /* Before the first byte; may be NULL, as the others may. */
@@ -74,6 +76,8 @@ int http_call_start(struct http_client *client, const struct http_call *call,
                     struct error *err);
 /* A response header of a running exchange, inside status(), data() or done(); or NULL. */
 const char *http_call_header(struct http_exchange *exchange, const char *name);
+/* From the loop only: data() gets nothing until it goes on. */
+void http_call_pause(struct http_exchange *exchange, bool is_paused);
 void http_call_cancel(struct http_exchange *exchange); /* no callback is called any more */
 
 /*

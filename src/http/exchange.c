@@ -34,8 +34,11 @@ static void keep_header(struct http_exchange *exchange, const char *line, size_t
 const char *http_call_header(struct http_exchange *exchange, const char *name)
 {
     const char *at = exchange->headers.data;
-    const char *end = at + exchange->headers.length;
+    const char *end;
 
+    if (!at) /* no header came, or no reply at all */
+        return NULL;
+    end = at + exchange->headers.length;
     while (at < end) {
         const char *value = at + strlen(at) + 1;
 
@@ -83,6 +86,10 @@ static size_t on_data(char *data, size_t size, size_t count, void *ctx)
 
     if (exchange->is_cancelled)
         return 0;
+    if (exchange->is_paused) {
+        exchange->is_held = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
     exchange->client->has_called_back = true;
     if (exchange->events->data && exchange->events->data(exchange->ctx, data, length) < 0)
         return 0;
@@ -167,7 +174,7 @@ static bool set_target(struct http_exchange *exchange, const struct http_call *c
      * On a connection that was used before, libcurl sends a request again by itself when the server
      * closes it without a byte (as a killed broker does): a command would run twice.
      */
-    if (!str_equal(call->method, "GET") && !str_equal(call->method, "HEAD")) {
+    if (!call->may_repeat && !str_equal(call->method, "GET") && !str_equal(call->method, "HEAD")) {
         curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
         curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
     }

@@ -49,7 +49,7 @@ struct http_exchange {
     long (*body_read)(void *ctx, void *data, size_t size);
     void *body_ctx;
     unsigned status;
-    bool is_added, is_cancelled, is_over, has_status;
+    bool is_added, is_cancelled, is_over, has_status, is_paused, is_held;
     char why[CURL_ERROR_SIZE];
 };
 

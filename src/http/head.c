@@ -120,6 +120,15 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET6, text + 1, address) == 1;
 }
 
+/* "*.example.org" is every name below it. */
+static bool is_below(const char *host, const char *pattern, bool has_port)
+{
+    size_t length = has_port ? strlen(host) : name_length(host), wanted = strlen(pattern) - 1;
+
+    return str_starts(pattern, "*.") && length > wanted &&
+           strncasecmp(host + length - wanted, pattern + 1, wanted) == 0;
+}
+
 bool head_host_fits(const char *host, const char *const *hosts)
 {
     if (!hosts || (host && host[0] && is_address(host)))
@@ -129,7 +138,8 @@ bool head_host_fits(const char *host, const char *const *hosts)
         bool has_port = name_length(*hosts) < wanted;
         size_t given = has_port ? strlen(host) : name_length(host);
 
-        if (given == wanted && strncasecmp(host, *hosts, wanted) == 0)
+        if ((given == wanted && strncasecmp(host, *hosts, wanted) == 0) ||
+            is_below(host, *hosts, has_port))
             return true;
     }
     return false;

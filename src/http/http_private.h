@@ -26,6 +26,8 @@
 #include "http/server.h"
 #include "http/target.h"
 
+#define ADDRESS_BYTES 8 /* an IPv4 address, or the first half of an IPv6 address */
+
 /* A connection. */
 struct link {
     struct MHD_Connection *connection;
@@ -45,16 +47,34 @@ struct link {
     struct keyless_address *address; /* no key was admitted on it yet; NULL: one was, or none is
                                         counted (keyless.c) */
     struct link *older, *newer;      /* of the same address, likewise */
-    struct tenant_share *share;      /* NULL: no key was admitted on it yet (tenant_share.c) */
-    bool is_kept;                    /* in the share: stays open after its reply */
+    uint8_t from[ADDRESS_BYTES];     /* its address (keyless.c) */
+    bool has_from;
+    struct tenant_share *share; /* NULL: no key was admitted on it yet (tenant_share.c) */
+    bool is_kept;               /* in the share: stays open after its reply */
+    bool waits;                 /* for its tenant's next turn (turn_share.c) */
+    struct link *next_waiting;  /* likewise */
     char peer[64];
 };
 
 #define KEYLESS_CHAINS 256
 #define KEYED_SHARE 4 /* a quarter of the connections is for those with a key */
 #define SHARE_CHAINS 256
-#define KEPT_SHARE 2    /* half of a tenant's connections stay open between two requests */
-#define EVICTED_MAX 256 /* connections over the maximum, while others are being closed for them */
+#define KEPT_SHARE 2      /* half of a tenant's connections stay open between two requests */
+#define LATELY_MAX 1024   /* addresses of keys that are remembered */
+#define LATELY_MS 3600000 /* for so long */
+#define LATELY_RESERVE 64 /* connections over the maximum that these may open all the same */
+#define EVICTED_MAX 256   /* connections over the maximum, while others are being closed for them */
+
+/* tenant_share.c, turn_share.c: the connections of one tenant */
+struct tenant_share {
+    struct tenant_share *next;
+    struct http_server *server;
+    unsigned count, kept;
+    unsigned users;         /* calls that are inside */
+    uint64_t turn, turn_ns; /* in that turn it has taken so much of the processor */
+    struct link *waiting, *last_waiting;
+    char tenant[64];
+};
 
 struct http_server {
     struct reactor *reactor;
@@ -76,15 +96,24 @@ struct http_server {
         still_rounds; /* rounds that were requested at once and called no handler: timeouts.c */
     unsigned client_count;                           /* connections */
     struct keyless_address *keyless[KEYLESS_CHAINS]; /* keyless.c */
+    struct lately {
+        uint8_t from[ADDRESS_BYTES];
+        uint64_t at_ms; /* 0: the place is free */
+    } * lately;         /* [LATELY_MAX], addresses from which a key was used; NULL: none yet */
     unsigned keyless_count, evicted; /* connections that have no key yet; that are being closed */
     struct tenant_share *shares[SHARE_CHAINS]; /* tenant_share.c */
+    struct reactor_timer *next_turn;           /* turn_share.c */
+    bool awaits_turn;                          /* it is set */
+    uint64_t turn;                             /* counts them */
+    unsigned work_depth;                       /* what is measured is inside of itself */
+    uint64_t work_ns;                          /* when it began, in CPU time */
     uint64_t told_ms;                          /* when the log last said so; 0: never */
     uint64_t client_total;                     /* that there ever were */
     bool is_woken;       /* a connection was resumed: there is something to do at once */
     unsigned end_rounds; /* that the end of a WebSocket still takes: websocket.c */
     struct http_request *requests;
-    struct http_prepare *prepares; /* bodies that are read in a thread: the first one now */
-    bool is_turning;               /* inside libmicrohttpd, which can not be stopped from there */
+    struct worker *worker; /* reads large bodies (prepare.c) */
+    bool is_turning;       /* inside libmicrohttpd, which can not be stopped from there */
     bool is_stopping; /* http_server_stop() was called: only waiting requests are called back */
     bool is_late;     /* it was called from inside */
     bool has_orphans; /* a request has one */
@@ -126,6 +155,9 @@ struct http_request {
     void *gone_ctx;
     const struct http_watcher *watcher;
     void *watcher_ctx;
+    const struct http_reply_keeper *keeper; /* NULL: none, or the request is over */
+    void *keeper_ctx;
+    bool was_kept; /* keeper->whole() was called */
 
     struct MHD_Response *response; /* made and not queued yet */
     unsigned status;
@@ -148,6 +180,8 @@ struct http_request {
     bool was_called_on;  /* inside data() or more(): the thing to wait for has already come */
     bool is_gone;        /* no client waits any more, and every callback was called */
 };
+
+void http_server_free(struct http_server *server); /* server.c: it has stopped */
 
 /* request.c */
 struct http_request *http_request_new(struct http_server *server, struct MHD_Connection *connection,
@@ -173,11 +207,10 @@ enum MHD_Result http_request_end(struct http_request *request);
 
 /*
  * prepare.c: whether the body, which is whole, is being read: then http_request_end() comes again
- * afterwards; the request is freed; the server is.
+ * afterwards; the request is freed.
  */
 bool http_prepare_start(struct http_request *request);
 void http_prepare_leave(struct http_request *request);
-void http_prepares_stop(struct http_server *server);
 
 /* origin.c: false: it was answered (a refusal, or a preflight) */
 bool http_request_look(struct http_request *request);
@@ -192,6 +225,7 @@ bool http_refusal_delay(
 bool http_keyless_accept(struct http_server *server, const struct sockaddr *from);
 bool http_keyless_add(struct link *link, const struct sockaddr *from); /* false: no memory */
 void http_keyless_leave(struct link *link);
+void http_keyless_known(struct link *link); /* a key was used on it: its address has a reserve */
 
 /*
  * tenant_share.c: the connection counts for the tenant (0, -EDQUOT: that has too many, -ENOMEM), or
@@ -201,11 +235,29 @@ int http_share_join(struct link *link, const char *tenant);
 void http_share_leave(struct link *link);
 bool http_share_keep(struct link *link);
 unsigned http_share_count(const struct link *link);
+void http_share_drop(struct http_server *server, struct tenant_share *share); /* if it is unused */
+
+/*
+ * turn_share.c: whether more may be done for its tenant in this turn of the loop; waits for the
+ * next one if not (true: it does: its request is woken then, or websocket_go_on() called), or not
+ * any more; what is between begin() and end() is measured.
+ */
+bool http_turn_may(const struct link *link);
+bool http_turn_wait(struct link *link);
+void http_turn_leave(struct link *link);
+void http_turn_begin(struct http_server *server);
+void http_turn_end(struct http_server *server, struct link *link);
+bool http_turns_start(struct http_server *server); /* false: no memory */
+void http_turns_stop(struct http_server *server);
 
 /* timeouts.c */
 bool http_timeouts_start(struct http_server *server);      /* false: no memory */
 void http_timeouts_watch(struct http_server *server);      /* there is a connection */
 void http_timeouts_idle_round(struct http_server *server); /* a round in which nothing happened */
+
+/* request.c: tells the keeper, once */
+void http_request_keep(struct http_request *request, unsigned status, const char *type,
+                       const void *data, size_t length);
 
 /* reply.c */
 void http_request_answer(struct http_request *request, unsigned status, const char *type,
@@ -218,6 +270,7 @@ enum MHD_Result http_request_queue(struct http_request *request);     /* its res
 void http_request_reply_early(struct http_request *request, const void *data, size_t length);
 
 /* websocket.c */
+void websocket_go_on(struct websocket *socket); /* its tenant's next turn has come */
 void websocket_leave(struct websocket *socket); /* its request is gone: closed() is called */
 void websocket_orphans_close(struct http_server *server);
 

@@ -10,6 +10,11 @@
  * has the most (tenant_share.c), which waits for its next request if any does, else the newest. So
  * a new client is heard, /healthz included, however many tenants keep all of theirs busy.
  *
+ * Addresses from which a key was used in the last hour have a reserve: their connections are closed
+ * for others only when there are no others, and LATELY_RESERVE of them may be opened while so many
+ * are being closed that other addresses may not. So a flood from many addresses, which is not told
+ * from many clients otherwise, does not keep out those that were there before it.
+ *
  * An address is an IPv4 address or the first half of an IPv6 address, which one client has alone.
  */
 #include <netinet/in.h>
@@ -21,7 +26,6 @@
 #include "base/log.h"
 #include "http/http_private.h"
 
-#define ADDRESS_BYTES 8
 #define TELL_MS 60000 /* between two lines of the log */
 
 struct keyless_address {
@@ -70,6 +74,8 @@ bool http_keyless_add(struct link *link, const struct sockaddr *from)
 
     if (server->spec.keyless_max == 0 || !read_address(from, bytes))
         return true;
+    memcpy(link->from, bytes, ADDRESS_BYTES);
+    link->has_from = true;
     at = find(server, bytes);
     if (!*at) {
         *at = calloc(1, sizeof(**at));
@@ -128,17 +134,56 @@ static void evict(struct link *link)
     shutdown(link->fd, SHUT_RDWR);
 }
 
+/* ---- addresses of keys ---- */
+
+static unsigned place_of(const uint8_t bytes[ADDRESS_BYTES])
+{
+    unsigned hash = 0;
+
+    for (int i = 0; i < ADDRESS_BYTES; i++)
+        hash = hash * 31 + bytes[i];
+    return hash % LATELY_MAX;
+}
+
+/* Two addresses with the same place: the one that was used last has it. */
+void http_keyless_known(struct link *link)
+{
+    struct http_server *server = link->server;
+    struct lately *place;
+
+    if (!link->has_from)
+        return;
+    if (!server->lately)
+        server->lately = calloc(LATELY_MAX, sizeof(*server->lately));
+    if (!server->lately)
+        return; /* no reserve then */
+    place = &server->lately[place_of(link->from)];
+    memcpy(place->from, link->from, ADDRESS_BYTES);
+    place->at_ms = clock_now_ms();
+}
+
+static bool is_known(const struct http_server *server, const uint8_t bytes[ADDRESS_BYTES])
+{
+    const struct lately *place = server->lately ? &server->lately[place_of(bytes)] : NULL;
+
+    return place && place->at_ms && memcmp(place->from, bytes, ADDRESS_BYTES) == 0 &&
+           clock_now_ms() - place->at_ms < LATELY_MS;
+}
+
+/* The address that loses a connection: the one with the most, among those without a reserve. */
 static struct keyless_address *largest(struct http_server *server)
 {
-    struct keyless_address *ret = NULL;
+    struct keyless_address *ret = NULL, *known = NULL;
 
     for (int i = 0; i < KEYLESS_CHAINS; i++) {
         for (struct keyless_address *at = server->keyless[i]; at; at = at->next) {
-            if (!ret || at->count > ret->count)
-                ret = at;
+            struct keyless_address **best = is_known(server, at->bytes) ? &known : &ret;
+
+            if (!*best || at->count > (*best)->count)
+                *best = at;
         }
     }
-    return ret;
+    return ret ? ret : known;
 }
 
 /* Whether `a` goes before `b`: the links are in the order of their beginning, the newest first. */
@@ -188,7 +233,8 @@ bool http_keyless_accept(struct http_server *server, const struct sockaddr *from
 
     if (server->spec.keyless_max == 0 || !read_address(from, bytes))
         return server->client_count < server->spec.client_max;
-    if (server->client_count >= server->spec.client_max + EVICTED_MAX)
+    if (server->client_count >=
+        server->spec.client_max + EVICTED_MAX + (is_known(server, bytes) ? LATELY_RESERVE : 0))
         return false;
     address = *find(server, bytes);
     if (address && address->count >= server->spec.keyless_max)

@@ -87,7 +87,10 @@ void http_reply_text(struct http_request *request, unsigned status, const char *
         http_reply(request, status, type, headers, buf_text(text), length);
         return;
     }
-    if (request->was_answered || request->is_gone || !may_hold(request, length))
+    if (request->was_answered || request->is_gone)
+        return;
+    http_request_keep(request, status, type, buf_text(text), length);
+    if (!may_hold(request, length))
         return;
     data = realloc(text->data, length); /* it grew by doubling */
     data = data ? data : text->data;
@@ -103,7 +106,10 @@ void http_reply_text(struct http_request *request, unsigned status, const char *
 void http_reply(struct http_request *request, unsigned status, const char *type,
                 const char *const *headers, const void *data, size_t length)
 {
-    if (request->was_answered || request->is_gone || !may_hold(request, length))
+    if (request->was_answered || request->is_gone)
+        return;
+    http_request_keep(request, status, type, length > 0 ? data : "", length);
+    if (!may_hold(request, length))
         return;
     http_request_sent(request, length);
     http_request_answer(request, status, type, headers,
@@ -139,15 +145,23 @@ void http_request_refuse_held(struct http_request *request, int num)
 static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)
 {
     struct http_request *request = cls;
+    struct http_server *server = request->server;
+    struct link *link = request->link;
     long count;
 
     (void)position;
     if (request->is_gone)
         return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (http_turn_wait(link)) {
+        http_request_pause(request);
+        return 0;
+    }
+    http_turn_begin(server);
     do {
         request->was_called_on = false;
         count = request->source.more(request->source_ctx, data, size);
     } while (count == 0 && request->was_called_on && !request->is_gone);
+    http_turn_end(server, link);
     if (request->is_gone)
         return MHD_CONTENT_READER_END_WITH_ERROR; /* by what it called */
     if (count == HTTP_END)
@@ -175,6 +189,7 @@ void http_reply_stream(struct http_request *request, unsigned status, const char
         source->freed(ctx);
         return;
     }
+    http_request_keep(request, status, type, NULL, 0);
     request->source = *source;
     request->source_ctx = ctx;
     if (request->stop && source->stop)

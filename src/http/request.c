@@ -41,6 +41,7 @@ void http_request_free(struct http_request *request)
     if (!request)
         return;
     DLIST_UNLINK(request->server->requests, request);
+    http_turn_leave(request->link);
     request->link->request = NULL;
     request->link->request_count++;
     request->link->since_ms = clock_now_ms();
@@ -92,6 +93,22 @@ bool http_watch(struct http_request *request, const struct http_watcher *watcher
 void *http_watched_by(const struct http_request *request)
 {
     return request->watcher ? request->watcher_ctx : NULL;
+}
+
+void http_keep_reply(struct http_request *request, const struct http_reply_keeper *keeper,
+                     void *ctx)
+{
+    request->keeper = keeper;
+    request->keeper_ctx = ctx;
+}
+
+void http_request_keep(struct http_request *request, unsigned status, const char *type,
+                       const void *data, size_t length)
+{
+    if (!request->keeper || request->was_kept)
+        return;
+    request->was_kept = true;
+    request->keeper->whole(request->keeper_ctx, status, type, data, length);
 }
 
 void http_request_sent(struct http_request *request, uint64_t bytes)
@@ -202,8 +219,10 @@ int http_set_admitted(struct http_request *request, const char *tenant)
 {
     int r = http_share_join(request->link, tenant);
 
-    if (r == 0)
+    if (r == 0) {
         http_keyless_leave(request->link);
+        http_keyless_known(request->link);
+    }
     return r;
 }
 
@@ -259,6 +278,29 @@ void http_query_each(const struct http_request *request,
 const char *http_header(const struct http_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+struct walking {
+    void (*each)(void *ctx, const char *name, const char *value);
+    void *ctx;
+};
+
+static enum MHD_Result walk_value(void *cls, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    const struct walking *walking = cls;
+
+    (void)kind;
+    walking->each(walking->ctx, name, value ? value : "");
+    return MHD_YES;
+}
+
+void http_header_each(const struct http_request *request,
+                      void (*each)(void *ctx, const char *name, const char *value), void *ctx)
+{
+    struct walking walking = {each, ctx};
+
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, walk_value, &walking);
 }
 
 struct comparing {

@@ -27,6 +27,7 @@
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/str.h"
+#include "base/worker.h"
 #include "http/http_private.h"
 #include "http/tls.h"
 
@@ -48,8 +49,6 @@
  */
 #define STRICT 1
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-
-static void server_free(struct http_server *server);
 
 static void turn(struct http_server *server)
 {
@@ -79,7 +78,7 @@ static void turn(struct http_server *server)
     }
     server->is_turning = false;
     if (server->is_stopping)
-        server_free(server);
+        http_server_free(server);
     else
         server->reactor->ops->timer_set(server->timer, wait_ms);
 }
@@ -281,6 +280,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         tell_done(server, request);
     if (request->watcher)
         request->watcher->over(request->watcher_ctx);
+    if (request->keeper)
+        request->keeper->over(request->keeper_ctx);
     http_request_free(request);
 }
 
@@ -290,7 +291,8 @@ static int start_daemon(struct http_server *server, struct error *err)
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
         /* One over the maximum is closed by on_accept; here it would wait to be accepted. */
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->spec.client_max + EVICTED_MAX + 1, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT,
+         (intptr_t)server->spec.client_max + EVICTED_MAX + LATELY_RESERVE + 1, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, HTTP_IDLE_MS / 1000, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
@@ -320,8 +322,9 @@ static int attach(struct http_server *server)
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 
     server->timer = reactor_timer(server->reactor, on_due, server);
-    if (!info || !server->timer || !http_timeouts_start(server) ||
-        !http_refusal_delay_start(server))
+    server->worker = worker_new(server->reactor);
+    if (!info || !server->timer || !server->worker || !http_turns_start(server) ||
+        !http_timeouts_start(server) || !http_refusal_delay_start(server))
         return -ENOMEM;
     server->watch = reactor_watch(server->reactor, info->epoll_fd, POLLIN, on_ready, server);
     return server->watch ? 0 : -ENOMEM;
@@ -392,7 +395,7 @@ const char *http_library_version(void)
     return MHD_get_version();
 }
 
-static void server_free(struct http_server *server)
+void http_server_free(struct http_server *server)
 {
     if (server->daemon) {
         /*
@@ -406,13 +409,15 @@ static void server_free(struct http_server *server)
         websocket_orphans_close(server);
         MHD_stop_daemon(server->daemon);
     }
-    http_prepares_stop(server);
+    worker_free(server->worker);
+    http_turns_stop(server);
     server->reactor->ops->watch_remove(server->watch);
     server->reactor->ops->timer_remove(server->timer);
     server->reactor->ops->timer_remove(server->looker);
     server->reactor->ops->timer_remove(server->holder);
     tls_identity_drop(server->identity);
     route_table_free(server->table);
+    free(server->lately);
     free(server);
 }
 
@@ -446,5 +451,5 @@ void http_server_stop(struct http_server *server)
     if (server->is_turning)
         server->is_late = true; /* turn() does the rest, and the handlers' ctx may be gone then */
     else
-        server_free(server);
+        http_server_free(server);
 }

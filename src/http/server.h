@@ -55,7 +55,7 @@ struct http_tls {
  * Host that is none of `hosts`, unless the list is empty or the listener is a unix socket.
  */
 struct http_browsers {
-    const char *const *hosts;   /* NULL-terminated "name" or "name:port"; NULL: not checked */
+    const char *const *hosts;   /* NULL-terminated "name", "name:port", "*.name"; NULL: any */
     const char *const *origins; /* NULL-terminated "https://a.example"; "*": any; NULL: none */
 };
 
@@ -155,6 +155,9 @@ const char *http_query(const struct http_request *request, const char *name); /*
 void http_query_each(const struct http_request *request,
                      void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 const char *http_header(const struct http_request *request, const char *name); /* or NULL */
+/* Calls for each header; for those whose names begin alike. */
+void http_header_each(const struct http_request *request,
+                      void (*each)(void *ctx, const char *name, const char *value), void *ctx);
 /* Whether the header is there more than once, with different values. */
 bool http_header_differs(const struct http_request *request, const char *name);
 const void *http_body(const struct http_request *request, size_t *ret_length); /* WHOLE_BODY */
@@ -184,6 +187,18 @@ struct http_watcher {
 };
 bool http_watch(struct http_request *request, const struct http_watcher *watcher, void *ctx);
 void *http_watched_by(const struct http_request *request); /* its ctx; NULL: none */
+
+/*
+ * Sets callbacks for the reply itself, to keep a copy: whole() with a reply that is there at once,
+ * or none (data NULL) for one that is made while it is sent; over() at the end of the request, also
+ * without a reply. They must not use the request. One for each request.
+ */
+struct http_reply_keeper {
+    void (*whole)(void *ctx, unsigned status, const char *type, const void *data, size_t length);
+    void (*over)(void *ctx);
+};
+void http_keep_reply(struct http_request *request, const struct http_reply_keeper *keeper,
+                     void *ctx);
 
 /*
  * STREAM_BODY: data() takes what it can (less than length: it is called again after

@@ -15,12 +15,6 @@
 #include "base/str.h"
 #include "http/http_private.h"
 
-struct tenant_share {
-    struct tenant_share *next;
-    unsigned count, kept;
-    char tenant[64];
-};
-
 static struct tenant_share **find(struct http_server *server, const char *tenant)
 {
     struct tenant_share **at;
@@ -48,6 +42,7 @@ int http_share_join(struct link *link, const char *tenant)
         *at = calloc(1, sizeof(**at));
         if (!*at)
             return -ENOMEM;
+        (*at)->server = server;
         str_copy((*at)->tenant, sizeof((*at)->tenant), tenant);
     }
     share = *at;
@@ -57,19 +52,29 @@ int http_share_join(struct link *link, const char *tenant)
     return 0;
 }
 
+void http_share_drop(struct http_server *server, struct tenant_share *share)
+{
+    struct tenant_share **at;
+
+    if (share->count > 0 || share->users > 0)
+        return;
+    at = find(server, share->tenant);
+    *at = share->next;
+    free(share);
+}
+
 void http_share_leave(struct link *link)
 {
-    struct tenant_share *share = ptr_take(&link->share), **at;
+    struct tenant_share *share = link->share;
 
     if (!share)
         return;
+    http_turn_leave(link);
+    link->share = NULL;
     share->kept -= link->is_kept;
     link->is_kept = false;
-    if (--share->count > 0)
-        return;
-    at = find(link->server, share->tenant);
-    *at = share->next;
-    free(share);
+    share->count--;
+    http_share_drop(link->server, share);
 }
 
 bool http_share_keep(struct link *link)

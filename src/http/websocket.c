@@ -32,6 +32,7 @@
 /* Bytes read and not processed: a block, or what libmicrohttpd had read after the request. */
 #define IN_MAX (512 * KIB)
 #define SHORT (64 * KIB) /* held bytes that do not count */
+#define SLICE (4 * KIB)  /* of a block, before its tenant's share of the turn is looked at */
 
 struct websocket {
     struct http_server *server;
@@ -56,6 +57,7 @@ struct websocket {
     bool has_shut;   /* nothing is sent any more */
     bool is_broken;  /* nothing moves any more */
     bool is_over;    /* closed() was called */
+    bool is_stopped; /* because its server stops, which may be freed by now */
 };
 
 static void set_timer(struct websocket *socket, uint64_t delay_ms)
@@ -90,6 +92,7 @@ static void end(struct websocket *socket)
     if (socket->is_over)
         return;
     socket->is_over = true;
+    socket->is_stopped = socket->server->is_stopping;
     socket->request->websocket = NULL;
     ops->watch_remove(socket->watch);
     ops->timer_remove(socket->timer);
@@ -190,7 +193,7 @@ static void take_in(struct websocket *socket)
 
     if (socket->in.length == 0 || !may_read(socket))
         return;
-    count = ws_frames_take(socket->frames, socket->in.data, socket->in.length);
+    count = ws_frames_take(socket->frames, socket->in.data, MIN(socket->in.length, (size_t)SLICE));
     if (socket->is_over)
         return;
     if (count < 0)
@@ -270,15 +273,27 @@ static bool move(struct websocket *socket)
 
 static void pump(struct websocket *socket)
 {
+    struct http_server *server = socket->server;
+    struct link *link = socket->request->link;
+    bool is_late = false;
+
     if (socket->depth > 0 || !socket->handle)
         return;
     socket->depth++;
-    while (move(socket))
-        ;
+    http_turn_begin(server);
+    while (move(socket)) {
+        http_turn_end(server, link);
+        is_late = http_turn_wait(link);
+        http_turn_begin(server);
+        if (is_late)
+            break;
+    }
     if (!socket->is_over && !socket->is_broken)
         write_out(socket);
     if (!socket->is_over)
         look_for_end(socket);
+    if (!socket->is_stopped)
+        http_turn_end(server, link);
     socket->depth--;
     if (socket->is_over)
         websocket_free(socket);
@@ -292,10 +307,17 @@ static void on_ready(void *ctx, short events)
 {
     struct websocket *socket = ctx;
 
+    if (!(events & (POLLERR | POLLHUP)) && http_turn_wait(socket->request->link))
+        return; /* it is reported again */
     if (events & POLLIN && socket->in.length == 0 && may_read(socket))
         read_in(socket);
     else if (events & (POLLERR | POLLHUP | POLLRDHUP))
         socket->is_broken = true;
+    pump(socket);
+}
+
+void websocket_go_on(struct websocket *socket)
+{
     pump(socket);
 }
 
@@ -447,6 +469,26 @@ static void push(struct websocket *socket)
         set_timer(socket, 0);
     else
         watch_again(socket);
+}
+
+void websocket_message_take(struct websocket *socket, struct buf *ret)
+{
+    ws_frames_message_take(socket->frames, ret);
+}
+
+bool websocket_has_turn(const struct websocket *socket)
+{
+    return http_turn_may(socket->request->link);
+}
+
+void websocket_turn_begin(struct websocket *socket)
+{
+    http_turn_begin(socket->server);
+}
+
+void websocket_turn_end(struct websocket *socket)
+{
+    http_turn_end(socket->server, socket->request->link);
 }
 
 bool websocket_has_room(struct websocket *socket)

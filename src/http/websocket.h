@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 
 struct http_request;
@@ -43,6 +44,18 @@ int http_wants_websocket(const struct http_request *request);
 /* Answers 101. On failure nothing was answered. */
 int http_upgrade(struct http_request *request, const struct websocket_spec *spec,
                  struct websocket **ret, struct error *err);
+
+/*
+ * Whether more may be done for its tenant in this turn of the loop (turn_share.c); if not, its
+ * owner tries again in a later one. What its owner does outside of callbacks is measured between
+ * begin and end.
+ */
+bool websocket_has_turn(const struct websocket *socket);
+void websocket_turn_begin(struct websocket *socket);
+void websocket_turn_end(struct websocket *socket);
+
+/* Inside message(): the message itself, which is the caller's then. */
+void websocket_message_take(struct websocket *socket, struct buf *ret);
 
 /* 0, -EAGAIN, -EPIPE: it was closed, -ENOMEM. Calls nothing back. */
 int websocket_send(struct websocket *socket, bool is_text, const void *data, size_t length);

@@ -40,6 +40,7 @@ struct ws_frames {
     size_t out_left;
 
     struct buf message; /* that comes in */
+    struct buf *whole;  /* inside message() */
     struct outgoing *first, **end;
     size_t waiting;  /* bytes of these */
     bool is_control; /* the frame that is being read */
@@ -153,9 +154,17 @@ static void on_message(struct wslay_event_context *wslay,
         CLEANUP(buf_free) struct buf whole = frames->message;
 
         frames->message = BUF_INIT(whole.maximum);
+        frames->whole = &whole;
         frames->events->message(frames->ctx, message->opcode == WSLAY_TEXT_FRAME, buf_text(&whole),
                                 whole.length);
+        frames->whole = NULL;
     }
+}
+
+void ws_frames_message_take(struct ws_frames *frames, struct buf *ret)
+{
+    *ret = *frames->whole;
+    *frames->whole = BUF_INIT(0);
 }
 
 ssize_t ws_frames_take(struct ws_frames *frames, const void *data, size_t length)

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
+
 struct ws_frames;
 
 struct ws_frames_events {
@@ -28,6 +30,9 @@ struct ws_frames_events {
 struct ws_frames *ws_frames_new(size_t message_max, const struct ws_frames_events *events,
                                 void *ctx);    /* NULL: no memory */
 void ws_frames_free(struct ws_frames *frames); /* NULL is fine */
+
+/* Inside message(): the message itself, which is the caller's then. */
+void ws_frames_message_take(struct ws_frames *frames, struct buf *ret);
 
 /*
  * Bytes of the client: returns how many were taken (fewer: it is held, or full), or -ENOMEM. Bytes

@@ -82,6 +82,7 @@ static void bytes_are_counted_not_terminated(void **state)
 static void a_host_fits_with_any_port_or_with_its_own(void **state)
 {
     static const char *const hosts[] = {"localhost", "[::1]", "a.example:8080", NULL};
+    static const char *const wild[] = {"*.wild.example", NULL};
     static const char *const none[] = {NULL};
 
     (void)state;
@@ -93,6 +94,11 @@ static void a_host_fits_with_any_port_or_with_its_own(void **state)
     assert_false(head_host_fits("a.example:80", hosts));
     assert_false(head_host_fits("localhost.evil.example", hosts));
     assert_false(head_host_fits("evil.example:7070", hosts));
+    assert_true(head_host_fits("x.y.wild.example:1", wild));
+    assert_false(head_host_fits("wild.example", wild));
+    assert_false(head_host_fits(".wild.example", wild));
+    assert_false(head_host_fits("x.notwild.example", wild));
+    assert_false(head_host_fits("x.wild.example.evil", wild));
     assert_true(head_host_fits("192.0.2.7:7070", hosts));
     assert_true(head_host_fits("[2001:db8::1]", hosts));
     assert_false(head_host_fits("192.0.2.7.evil.example", hosts));
