@@ -43,7 +43,7 @@ PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
 
 FOLDER = __file__.rpartition("/")[0] or "."
 OURS = {__file__}  # files whose frames are not shown
-PATH = [folder for folder in sys.path if folder not in ("", "/bailey/packages")]  # where the kernel's modules are
+PATH = [folder for folder in sys.path if folder not in ("", "/bailey/bin/modules", "/bailey/packages")]  # where the kernel's modules are
 THIS = sys.modules[__name__]  # `__main__` will name another module
 builtins = sys.modules["builtins"]
 _helpers = {}

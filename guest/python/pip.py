@@ -1,10 +1,14 @@
-"""pip of a box: the pip of the interpreter that runs this file, for that interpreter's packages.
+"""pip of a box: `pip`, and the module that `python -m pip` finds first (PYTHONPATH), with every interpreter.
 
+pip itself is that of the interpreter that runs this file, for that interpreter's packages.
 A template has none of its own. Then the pip of the Python that it was made from is used, as a module
-only: that Python's other packages are not on the path, so pip lists and changes what the code sees.
+only: that Python's other packages are not on the path, so pip lists and changes what the code sees. Where no pip
+is found, this file lists and shows packages itself.
 
-A box has no network. In a session with SANDBOX_AUTO_INSTALL the engine installs: it watches a folder for requests and
+A box has no network. In a session or run with SANDBOX_AUTO_INSTALL the engine installs: it watches a folder for requests and
 answers there. Elsewhere commands that would fetch packages say what is possible.
+
+`import pip` gets the interpreter's own module.
 """
 import glob
 import importlib.machinery
@@ -13,8 +17,11 @@ import json
 import os
 import re
 import runpy
+import subprocess
 import sys
 import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
 
 FETCHING = ("install", "download", "wheel")
 VALUES = ("-r", "-c", "-e", "-t", "-i", "-f", "-d", "-w", "--requirement", "--constraint", "--target", "--index-url")
@@ -29,9 +36,11 @@ FILE = re.compile(r"^\.|/|\.(whl|zip|tar\.gz)$")
 ADVICE = """\
 pip: this sandbox has no network. Packages are installed into a session from outside: the tool sandbox_install \
 {"packages": %s}, or the command bailey install -s SESSION %s
-pip: with SANDBOX_AUTO_INSTALL=true pip install works in sessions, and a module that Python code misses is installed; \
+pip: with SANDBOX_AUTO_INSTALL=true %s, and a module that Python code misses is installed; \
 a template ('bailey template build') has its packages from the start.
 """
+IN_SESSION = "pip install works in sessions"
+IN_RUN = "pip install works in sessions, and in runs that a daemon carries out"
 
 
 def fetched(words):
@@ -78,7 +87,7 @@ def order(wanted):
             if os.path.exists(path + ".done"):
                 with open(path + ".done", encoding="utf-8") as file:
                     status, _, said = file.read().partition("\n")
-                sys.stderr.write(said) if status != "0" else sys.stdout.write(said)
+                sys.stderr.write(said) if status != "0" else sys.stdout.write(said + other_python())
                 sys.exit(int(status != "0"))
             time.sleep(0.05)
         sys.exit("pip: the engine did not answer")
@@ -88,10 +97,20 @@ def order(wanted):
                 os.unlink(path + ending)
 
 
+def other_python():
+    """A line about packages that were made for another version of Python than this one."""
+    python, mine = os.path.join(HERE, "..", "python"), "%d.%d" % sys.version_info[:2]
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    asked = subprocess.run([python, "-S", "-c", code], stdout=subprocess.PIPE, universal_newlines=True, check=False)
+    theirs = asked.stdout.strip()
+    return "" if theirs in (mine, "") else "They are for Python %s ('python'), this is Python %s.\n" % (theirs, mine)
+
+
 def advise(operands):
     names = [word for word in operands if PACKAGE.fullmatch(word)][:8] or ["NAME"]
     shown = " ".join(name if re.fullmatch(r"[\w.-]+", name) else "'%s'" % name for name in names)
-    sys.exit((ADVICE % (json.dumps(names), shown)).rstrip("\n"))
+    where = IN_SESSION if os.path.isdir("/bailey/packages") else IN_RUN
+    sys.exit((ADVICE % (json.dumps(names), shown, where)).rstrip("\n"))
 
 
 def borrow():
@@ -112,18 +131,91 @@ def borrow():
     return bool(wheels)
 
 
-def main():
-    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    operands = fetched(sys.argv[1:])
+def distributions():
+    from importlib import metadata
+    found = {}
+    for one in metadata.distributions():
+        name = one.metadata["Name"]
+        if name and re.sub(r"[-_.]+", "-", name).lower() not in found:
+            found[re.sub(r"[-_.]+", "-", name).lower()] = one
+    return [found[name] for name in sorted(found)]
+
+
+def by_hand(words):
+    """list, freeze, show and --version where no pip is found."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    every = [(one.metadata["Name"], one.version) for one in distributions()]
+    if not command and {"-V", "--version"} & set(words):
+        print("pip of Bailey, which lists packages (python %d.%d)" % sys.version_info[:2])
+    elif command == "list" and "json" in " ".join(words):
+        print(json.dumps([{"name": name, "version": version} for name, version in every]))
+    elif command == "freeze" or command == "list" and "freeze" in " ".join(words):
+        print("".join("%s==%s\n" % one for one in every), end="")
+    elif command == "list":
+        wide = max([len(name) for name, _ in every] + [7])
+        print("\n".join("%-*s %s" % (wide, *one) for one in [("Package", "Version"), ("-" * wide, "-" * 7)] + every))
+    elif command == "show":
+        show([word for word in words[words.index("show") + 1:] if not word.startswith("-")])
+    else:
+        sys.exit("pip: the Python of this sandbox has no pip; list, freeze and show work")
+
+
+def show(names):
+    wanted = [re.sub(r"[-_.]+", "-", name).lower() for name in names]
+    found = [one for one in distributions() if re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower() in wanted]
+    blocks = ["".join("%s: %s\n" % (key, one.metadata[key] or "") for key in ("Name", "Version", "Summary", "License"))
+              + "Location: %s\nRequires: %s\n" % (one.locate_file(""), ", ".join(
+                  re.match(r"[\w.-]+", line).group() for line in one.requires or [] if "extra ==" not in line))
+              for one in found]
+    print("---\n".join(blocks), end="")
+    if len(found) < len(set(wanted)):
+        sys.stderr.write("WARNING: not all of these packages were found: %s\n" % ", ".join(names))
+    sys.exit(int(not found))
+
+
+def refuse_read_only(words):
+    """`pip uninstall` of what this machine, the template or the engine installed would fail halfway."""
+    from importlib import metadata
+    for name in [word for word in words if PACKAGE.fullmatch(word)]:
+        try:
+            folder = str(metadata.distribution(name).locate_file(""))
+        except (metadata.PackageNotFoundError, ValueError):
+            continue
+        if not os.access(folder, os.W_OK):
+            sys.exit("pip: '%s' cannot be uninstalled: %s is read-only in this sandbox" % (name, folder.rstrip("/")))
+
+
+def intercept(words):
+    """Ends here if the command needs a network."""
+    if "uninstall" in words:
+        refuse_read_only(words[words.index("uninstall") + 1:])
+    operands = fetched(words)
     if operands is not None:
-        wanted = requirements(sys.argv[1:]) if os.path.isdir(PLACE) else None
+        wanted = requirements(words) if os.path.isdir(PLACE) else None
         order(wanted) if wanted else advise(operands)
+
+
+def main():
+    sys.path[:] = [path for path in sys.path if path != HERE]
+    intercept(sys.argv[1:])
     if not importlib.util.find_spec("pip") and not borrow():
-        sys.exit("pip: the Python of this sandbox has no pip")
+        by_hand(sys.argv[1:])
+        return
     # Other commands that ask an index (search, index) fail at once: there is no network.
     os.environ.setdefault("PIP_RETRIES", "0")
     os.environ.setdefault("PIP_DISABLE_PIP_VERSION_CHECK", "1")
     runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
-main()
+def give_way():
+    """`import pip`: the module of the interpreter takes this one's place. A script pip of a virtual environment imports it, too."""
+    spec = importlib.machinery.PathFinder.find_spec("pip", [path for path in sys.path if path != HERE])
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError("No module named 'pip'", name="pip")
+    if re.fullmatch(r"pip[0-9.]*", os.path.basename((getattr(sys, "argv", None) or [""])[0])):
+        intercept(sys.argv[1:])
+    module = sys.modules["pip"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+main() if __name__ == "__main__" else give_way()

@@ -14,6 +14,7 @@ import sys
 import kernel
 
 PACKAGES = "/bailey/packages"
+MODULES = "/bailey/bin/modules"  # our pip
 # After the zygote's fork these have nothing to do: the zygote has one thread, which holds no lock.
 IDLE_HOOKS = {("random", "Random.seed"), ("threading", "_after_fork"),
               ("logging", "_after_at_fork_child_reinit_locks")}
@@ -129,8 +130,8 @@ class Birth:
     def add_packages():
         """Adds the folder where PYTHONPATH would put it."""
         if PACKAGES not in sys.path:
-            sys.path.insert(1, PACKAGES)
-            os.environ["PYTHONPATH"] = PACKAGES
+            sys.path.insert(1 + (sys.path[1:2] == [MODULES]), PACKAGES)
+            os.environ["PYTHONPATH"] = MODULES + ":" + PACKAGES
 
     def rehearse(self):
         """A rehearsal of what every program does at its start and end, without lasting effects."""

@@ -88,7 +88,7 @@ static int bind_folder(struct plan_builder *builder, const char *source, const c
     step->is_written = is_written;
     r = root_clone_folder(source, target, &step->source_fd, err);
     if (r == 0 && is_shared) /* with other boxes */
-        plan_builder_overlay_of(builder, &step->source_fd);
+        plan_builder_overlay(builder, NULL, false, false);
     return r;
 }
 

@@ -88,6 +88,7 @@ struct launch_spec {
     uint32_t warden_id, guest_id;   /* LAUNCH_IDS_PAIR */
     uint32_t owner_id;              /* of its user namespace: who may enter it; 0: the caller */
     const struct cgroup_site *site; /* where its group is made, and nothing swept; NULL: found */
+    uint32_t cpu_share;             /* cgroup_set_share(); 0: the kernel's default */
 };
 
 #define LAUNCH_EGRESS_PORT 3128
@@ -118,6 +119,7 @@ struct launched {
     int egress_fd;  /* a listening socket on the box's loopback, port LAUNCH_EGRESS_PORT; -1 */
     struct cgroup_site site;
     bool has_tried_group;
+    char group_name[32]; /* of an engine's box */
     struct cgroup group;
     int folder_fd;    /* holds the lock on it; -1: none */
     char folder[256]; /* private folder of a box without namespaces; empty: none */

@@ -34,6 +34,7 @@ void root_shares(struct plan_builder *builder);
 void root_rules(struct plan_builder *builder);
 /* A tree cloned here, where our rights still count, for folders the box's root could not enter. */
 int root_clone_tree(const char *path);
+int root_clone_mount(const char *path); /* without what is mounted below it */
 /*
  * The same for a folder of the engine's state, whose name the broker may have made into a link that
  * leads anywhere: -ENOTDIR for that. *ret_fd may be -1: the box tries the path itself.
@@ -75,6 +76,7 @@ struct child {
     struct sandbox_plan plan; /* its own copy: ids and group are final later */
     struct cgroup group;
     int channel_fd;
+    int cpu_fd; /* v1: the file through which it enters the group of its CPU time; -1: none */
 };
 _Noreturn void child_become_warden(struct child *child);
 

@@ -118,6 +118,22 @@ static int clone_warden(struct child *child, uint32_t owner_id, struct launched 
     return 0;
 }
 
+static void name_group(char *name, size_t size)
+{
+    static unsigned serial;
+
+    str_format(name, size, "box-%u", serial++);
+}
+
+/* Before the clone only what divides CPU time: the child enters it first. */
+static void make_cpu_group(const struct launch_spec *spec, struct launched *launched)
+{
+    if (!spec->site || launched->has_tried_group || launched->group.flavour != CGROUP_NONE)
+        return;
+    name_group(launched->group_name, sizeof(launched->group_name));
+    cgroup_make_cpu(spec->site, launched->group_name, spec->cpu_share, &launched->group);
+}
+
 /* Without one the limits are watched instead, and the result says so. */
 static void make_group(const struct launch_spec *spec, struct launched *launched)
 {
@@ -125,18 +141,17 @@ static void make_group(const struct launch_spec *spec, struct launched *launched
         .memory_bytes = spec->memory_bytes,
         .pids = spec->pids + 1, /* the warden is one too */
         .cpu_millis = spec->cpu_millis,
+        .cpu_share = spec->cpu_share,
     };
 
     if (launched->has_tried_group)
         return; /* for an earlier way, or before the clone */
     launched->has_tried_group = true;
     if (spec->site) {
-        static unsigned serial;
-        char name[32];
-
         launched->site = *spec->site;
-        str_format(name, sizeof(name), "box-%u", serial++);
-        cgroup_make(&launched->site, name, &limits, &launched->group, NULL);
+        if (!launched->group_name[0])
+            name_group(launched->group_name, sizeof(launched->group_name));
+        cgroup_make(&launched->site, launched->group_name, &limits, &launched->group, NULL);
         if (spec->owner_id)
             cgroup_let_in(&launched->group, spec->owner_id);
     } else {
@@ -150,12 +165,15 @@ static int begin_child(struct launch *launch, struct error *err)
 {
     const struct launch_spec *spec = launch->spec;
     struct launched *launched = &launch->launched;
-    struct child child = {.plan = launch->builder->plan};
+    struct child child = {.plan = launch->builder->plan, .cpu_fd = -1};
     bool split = false, groups = false;
     uint64_t since = clock_now_ns();
     int r;
 
     make_scrub(&child.plan);
+    make_cpu_group(spec, launched);
+    if (launched->group.flavour == CGROUP_V1)
+        child.cpu_fd = launched->group.join_fd[CONTROLLER_CPU];
     r = clone_warden(&child, spec->owner_id, launched, err);
     if (r < 0)
         return r;

@@ -4,6 +4,9 @@
  *
  * python is a link. Where Python is of a virtual environment it is a script: Python finds the
  * environment by the path that it was started with.
+ *
+ * Every Python of the box finds our pip first, as a module too (PYTHONPATH), because `python -m pip
+ * install` has no network either: modules/pip.py, to which pip is a link.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +25,11 @@
 #define IN_BOX "bailey/bin"
 #define LAYER_PYTHON "/bailey/template/bin/python"
 
-/* pip has two pages, python and their folder have one each; a link has none. */
-#define PAGES 4
-#define INODES 6
+#define PIP "modules/pip.py"
+
+/* pip has four pages, python and both folders have one each; a link has none. */
+#define PAGES 7
+#define INODES 7
 
 bool own_programs_wanted(const struct launch_spec *spec)
 {
@@ -112,31 +117,52 @@ void own_programs_plan(struct plan_builder *builder, const struct launch_spec *s
                           plan_builder_text(builder, "%s", program_of(spec)), 0);
     plan_builder_step(builder, STEP_SYMLINK, IN_BOX "/python3", "python", 0);
     if (pip) {
-        plan_builder_step(builder, STEP_FILE, IN_BOX "/pip", pip, 0555);
+        plan_builder_step(builder, STEP_DIR, IN_BOX "/modules", NULL, 0755);
+        plan_builder_step(builder, STEP_FILE, IN_BOX "/" PIP, pip, 0555);
+        plan_builder_step(builder, STEP_SYMLINK, IN_BOX "/pip", PIP, 0);
         plan_builder_step(builder, STEP_SYMLINK, IN_BOX "/pip3", "pip", 0);
     }
     builder->own_programs = "/" IN_BOX;
 }
 
+static int write_text(const char *path, const char *text)
+{
+    CLEANUP(fd_closep) int fd = -1;
+    int r;
+
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
+    r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+    return r == 0 && fchmod(fd, 0555) < 0 ? -errno : r;
+}
+
 /* `text` NULL: a link to `target`. Each has its name with a 3 too. */
 static int write_program(const char *folder, const char *name, const char *text, const char *target)
 {
-    CLEANUP(fd_closep) int fd = -1;
     char path[PATH_MAX], again[PATH_MAX];
-    int r = 0;
+    int r;
 
     if (str_format(path, sizeof(path), "%s/%s", folder, name) < 0 ||
         str_format(again, sizeof(again), "%s3", path) < 0)
         return -ENAMETOOLONG;
-    if (!text) {
+    if (text)
+        r = write_text(path, text);
+    else
         r = symlink(target, path) < 0 ? -errno : 0;
-    } else {
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
-        r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
-        if (r == 0 && fchmod(fd, 0555) < 0)
-            r = -errno;
-    }
     return r == 0 && symlink(name, again) < 0 ? -errno : r;
+}
+
+static int write_pip(const char *folder, const char *text)
+{
+    char path[PATH_MAX], modules[PATH_MAX];
+    int r;
+
+    if (str_format(path, sizeof(path), "%s/" PIP, folder) < 0 ||
+        str_format(modules, sizeof(modules), "%s/modules", folder) < 0)
+        return -ENAMETOOLONG;
+    if (mkdir(modules, 0755) < 0 || chmod(modules, 0755) < 0)
+        return -errno;
+    r = write_text(path, text);
+    return r < 0 ? r : write_program(folder, "pip", NULL, PIP);
 }
 
 int own_programs_write(struct plan_builder *builder, const struct launch_spec *spec,
@@ -154,7 +180,7 @@ int own_programs_write(struct plan_builder *builder, const struct launch_spec *s
     r = write_program(path, "python", needs_script(spec) ? python_script(builder, spec) : NULL,
                       program_of(spec));
     if (r == 0 && pip)
-        r = write_program(path, "pip", pip, NULL);
+        r = write_pip(path, pip);
     if (r < 0)
         return error_set(err, r, ERROR_ENGINE, "writing the programs of the box: %s", strerror(-r));
     plan_builder_rule(builder, RULE_READ_DIR, path);

@@ -80,7 +80,7 @@ static const char *all_mounts(void)
 
 static bool is_at_or_below(const char *path, size_t length, const char *folder)
 {
-    size_t above = strlen(folder);
+    size_t above = str_equal(folder, "/") ? 0 : strlen(folder);
 
     return length >= above && strncmp(path, folder, above) == 0 &&
            (length == above || path[above] == '/');
@@ -111,70 +111,35 @@ static bool has_mount(const char *lower, const char *source)
     return false;
 }
 
-/* Its number, or -1. `lower_fd` is taken over; -1: `lower` itself. */
-static int add_overlay(struct plan_builder *builder, const char *lower, int *lower_fd,
-                       bool is_optional)
+/* Whether the plan's overlay is one of `lower`, which the first to ask decides. */
+static bool is_of_overlay(struct plan_builder *builder, const char *lower, bool clone_here)
 {
-    struct sandbox_plan *plan = &builder->plan;
+    struct plan_overlay *overlay = &builder->plan.overlay;
 
-    if (plan->overlay_count == PLAN_OVERLAYS_MAX)
-        return -1;
-    plan->overlays[plan->overlay_count] =
-        (struct plan_overlay){.lower = lower, .lower_fd = *lower_fd, .is_optional = is_optional};
-    *lower_fd = -1;
-    return (int)plan->overlay_count++;
-}
-
-static int find_overlay(struct plan_builder *builder, const char *lower, bool clone_here,
-                        bool is_optional)
-{
-    CLEANUP(fd_closep) int fd = -1;
-
-    for (size_t i = 0; i < builder->plan.overlay_count; i++) {
-        if (str_equal(builder->plan.overlays[i].lower, lower))
-            return (int)i;
-    }
-    if (clone_here)
-        fd = root_clone_tree(lower);
-    return add_overlay(builder, lower, &fd, is_optional);
-}
-
-static void take_out_of(struct plan_builder *builder, struct plan_step *step, const char *lower,
-                        int number, bool is_optional)
-{
-    size_t length = strlen(lower);
-
-    if (number < 0) {
-        builder->plan.has_shared |= !is_optional;
-        return;
-    }
-    step->overlay = (uint8_t)(number + 1);
-    step->within = step->source + length + (step->source[length] == '/');
+    if (!overlay->lower)
+        *overlay = (struct plan_overlay){.lower = lower,
+                                         .lower_fd = clone_here ? root_clone_tree(lower) : -1};
+    return str_equal(overlay->lower, lower);
 }
 
 void plan_builder_overlay(struct plan_builder *builder, const char *lower, bool clone_here,
                           bool is_optional)
 {
     struct plan_step *step = &builder->steps[builder->plan.step_count - 1];
+    size_t length = lower ? strlen(lower) : 0;
 
-    if (!builder->is_full)
-        take_out_of(builder, step, lower,
-                    has_mount(lower, step->source)
-                        ? -1
-                        : find_overlay(builder, lower, clone_here, is_optional),
-                    is_optional);
-}
-
-void plan_builder_overlay_of(struct plan_builder *builder, int *lower_fd)
-{
-    struct plan_step *step = &builder->steps[builder->plan.step_count - 1];
-
-    if (!builder->is_full)
-        take_out_of(builder, step, step->source,
-                    has_mount(step->source, step->source)
-                        ? -1
-                        : add_overlay(builder, step->source, lower_fd, false),
-                    false);
+    if (builder->is_full)
+        return;
+    if (lower && builder->plan.aside && !has_mount(lower, step->source) &&
+        is_of_overlay(builder, lower, clone_here)) {
+        step->inodes = INODES_OF_PART;
+        step->within = step->source + length + (step->source[length] == '/');
+    } else if (step->kind == STEP_BIND_DIR && builder->plan.aside &&
+               !has_mount(step->source, step->source)) {
+        step->inodes = INODES_OF_OWN;
+    } else {
+        builder->plan.has_shared |= !is_optional;
+    }
 }
 
 void plan_builder_rule(struct plan_builder *builder, enum rule_kind kind, const char *path)
@@ -205,10 +170,9 @@ void plan_builder_close(struct plan_builder *builder)
         fd_closep(&builder->steps[i].source_fd);
         builder->steps[i].source_fd = -1;
     }
-    for (size_t i = 0; i < builder->plan.overlay_count; i++) {
-        fd_closep(&builder->plan.overlays[i].lower_fd);
-        builder->plan.overlays[i].lower_fd = -1;
-    }
+    if (builder->plan.overlay.lower)
+        fd_closep(&builder->plan.overlay.lower_fd);
+    builder->plan.overlay.lower_fd = -1;
 }
 
 static void plan_builder_rlimit(struct plan_builder *builder, int resource, uint64_t value)
@@ -272,8 +236,8 @@ void plan_builder_holders(struct launched *launched)
     if (launched->group.flavour == CGROUP_NONE)
         return;
     launched->memory = launched->pids = HELD_BY_GROUP;
-    if (launched->group.path[CONTROLLER_CPU][0])
-        launched->cpu = HELD_BY_GROUP;
+    if (launched->group.path[CONTROLLER_CPU][0] && launched->cpu != HELD_BY_NOTHING)
+        launched->cpu = HELD_BY_GROUP; /* without a limit the group only divides */
 }
 
 /* Programs read one or the other; pip reads the lower-case ones first. */
@@ -308,7 +272,10 @@ static void plan_builder_environment(struct plan_builder *builder, const struct 
     plan_builder_short_list(builder, PLAN_BUILDER_LANGUAGE);
     if (box_mounts_has_template(spec))
         plan_builder_env(builder, "VIRTUAL_ENV=/bailey/template");
-    if (spec->packages)
+    if (builder->own_programs) /* its pip comes before another one among the packages */
+        plan_builder_env(builder, "PYTHONPATH=%s/modules%s", builder->own_programs,
+                         spec->packages ? ":/bailey/packages" : "");
+    else if (spec->packages)
         plan_builder_env(builder, "PYTHONPATH=/bailey/packages");
     for (size_t i = 0; i < ARRAY_SIZE(proxies) && staging_fetches(spec->stages); i++)
         plan_builder_env(builder, "%s=http://127.0.0.1:%d", proxies[i], LAUNCH_EGRESS_PORT);

@@ -41,14 +41,13 @@ const char *plan_builder_text(struct plan_builder *builder, const char *format, 
 struct plan_step *plan_builder_step(struct plan_builder *builder, enum step_kind kind,
                                     const char *target, const char *source, mode_t mode);
 /*
- * Takes the last step, a bind of `source`, out of an overlay of `lower`, a folder above it or
- * itself; nothing is changed where another mount is in the way. With `clone_here` the launcher's
- * own rights reach the folder.
+ * Gives the last step, a bind, inodes of the box's own: out of the plan's overlay of `lower`, a
+ * folder above the source (NULL: none), or of an overlay of the source alone, if it is a folder.
+ * Where other mounts are in the way of both the source is bound itself, and the layer is missing
+ * unless the step is optional. With `clone_here` the launcher's own rights reach `lower`.
  */
 void plan_builder_overlay(struct plan_builder *builder, const char *lower, bool clone_here,
                           bool is_optional);
-/* Does the same with a tree of the step's whole source, which it takes over. */
-void plan_builder_overlay_of(struct plan_builder *builder, int *lower_fd);
 void plan_builder_rule(struct plan_builder *builder, enum rule_kind kind, const char *path);
 void plan_builder_env(struct plan_builder *builder, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

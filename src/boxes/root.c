@@ -44,8 +44,8 @@ static const char *const proc_folders[] = {"acpi", "scsi", "asound"};
 static const char *const own_folders[] = {"proc", "sys", "dev",   "tmp",        "workspace", "home",
                                           "run",  "mnt", "media", "lost+found", "bailey"};
 
-/* `lower`: a folder above the source that has one overlay for all that is taken out of it; NULL:
- * a folder has its own, a file none. */
+/* `lower`: a folder above the source, of which the box has one overlay for all that is taken out of
+ * it; NULL: a folder has its own, a file none. */
 static void bind_if_there(struct plan_builder *builder, const char *lower, const char *source,
                           const char *target, bool clone_here)
 {
@@ -58,11 +58,9 @@ static void bind_if_there(struct plan_builder *builder, const char *lower, const
         return;
     step = plan_builder_step(builder, S_ISDIR(status.st_mode) ? STEP_BIND_DIR : STEP_BIND_FILE,
                              target, source, 0);
-    if (!lower && S_ISDIR(status.st_mode))
-        lower = source;
-    if (lower)
-        plan_builder_overlay(builder, lower, clone_here, str_equal(lower, "/etc"));
-    if (clone_here && !step->overlay)
+    if (lower || S_ISDIR(status.st_mode))
+        plan_builder_overlay(builder, lower, clone_here, str_starts(source, "/etc/"));
+    if (clone_here && step->inodes != INODES_OF_PART)
         step->source_fd = root_clone_tree(source);
 }
 
@@ -89,20 +87,38 @@ static void copy_link_or_bind(struct plan_builder *builder, const char *lower, c
         bind_if_there(builder, lower, source, target, clone_here);
 }
 
+/*
+ * One overlay of the host's root is enough for all that lies in its file system. The kernel refuses
+ * it for a mount that has others below it, and whose namespace a user namespace got as a copy:
+ * without a clone that has none below, each folder has its own.
+ */
+static const char *overlay_of_host(struct plan_builder *builder)
+{
+    int fd = builder->plan.aside ? root_clone_mount("/") : -1;
+
+    if (fd < 0)
+        return "/etc";
+    builder->plan.overlay = (struct plan_overlay){.lower = "/", .lower_fd = fd};
+    return "/";
+}
+
 static void host_root(struct plan_builder *builder)
 {
-    bind_if_there(builder, NULL, "/usr", "usr", false);
+    const char *lower = overlay_of_host(builder);
+    const char *above_usr = str_equal(lower, "/") ? lower : NULL;
+
+    bind_if_there(builder, above_usr, "/usr", "usr", false);
     for (size_t i = 0; i < ARRAY_SIZE(usr_links); i++)
-        copy_link_or_bind(builder, NULL, plan_builder_text(builder, "/%s", usr_links[i]),
+        copy_link_or_bind(builder, above_usr, plan_builder_text(builder, "/%s", usr_links[i]),
                           usr_links[i], false);
     plan_builder_step(builder, STEP_DIR, "etc", NULL, 0755);
     plan_builder_step(builder, STEP_DIR, "etc/ssl", NULL, 0755);
     if (access("/etc/pki", F_OK) == 0)
         plan_builder_step(builder, STEP_DIR, "etc/pki", NULL, 0755);
     for (size_t i = 0; i < ARRAY_SIZE(etc_names); i++)
-        bind_if_there(builder, "/etc", plan_builder_text(builder, "/etc/%s", etc_names[i]),
+        bind_if_there(builder, lower, plan_builder_text(builder, "/etc/%s", etc_names[i]),
                       plan_builder_text(builder, "etc/%s", etc_names[i]), false);
-    copy_link_or_bind(builder, "/etc", "/etc/localtime", "etc/localtime", false);
+    copy_link_or_bind(builder, lower, "/etc/localtime", "etc/localtime", false);
     plan_builder_step(builder, STEP_FILE, "etc/passwd",
                       "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n"
                       "nobody:x:65534:65534:nobody:/:/bin/false\n",
@@ -173,6 +189,9 @@ static void devices_and_shares(struct plan_builder *builder)
     plan_builder_step(builder, STEP_DIR, "tmp/output", NULL, 0755)->is_guests = true;
     plan_builder_step(builder, STEP_DIR, "tmp/data", NULL, 0755);
     plan_builder_step(builder, STEP_SHARE, "workspace", NULL, 0755)->is_guests = true;
+    /* A second name: code that was written for OpenAI's code_interpreter uses it. */
+    plan_builder_step(builder, STEP_DIR, "mnt", NULL, 0755);
+    plan_builder_step(builder, STEP_SYMLINK, "mnt/data", "/workspace", 0);
     plan_builder_step(builder, STEP_DIR, "home", NULL, 0755);
     plan_builder_step(builder, STEP_SHARE, "home/user", NULL, 0700)->is_guests = true;
 }
@@ -267,35 +286,45 @@ static int caller_binds(struct plan_builder *builder, const struct launch_spec *
     return 0;
 }
 
-/* The root is assembled over this folder, which hides what is below it. */
-static bool hides_a_source(const char *base, const struct launch_spec *spec)
+/* Host folders over which the root is put together: none is shown in a box, all exist nearly
+ * everywhere. */
+static const char *const places[] = {"/tmp", "/run", "/mnt", "/var", "/opt", "/home", "/srv"};
+
+/* Bits: the places below which something is that the box shows; a mount would hide it. */
+static uint32_t places_of_sources(const struct launch_spec *spec)
 {
-    size_t length = strlen(base);
     const char *folders[] = {spec->root, spec->data, spec->layer, spec->packages, spec->staging};
+    uint32_t taken = 0;
 
     for (size_t i = 0; i < spec->bind_count + ARRAY_SIZE(folders); i++) {
         const char *source =
             i < spec->bind_count ? spec->binds[i].host : folders[i - spec->bind_count];
         char path[PATH_MAX];
 
-        if (source && realpath(source, path) && str_starts(path, base) &&
-            (path[length] == '/' || !path[length]))
-            return true;
+        if (!source || !realpath(source, path))
+            continue;
+        for (size_t n = 0; n < ARRAY_SIZE(places); n++) {
+            size_t length = strlen(places[n]);
+
+            if (str_starts(path, places[n]) && (path[length] == '/' || !path[length]))
+                taken |= UINT32_C(1) << n;
+        }
     }
-    return false;
+    return taken;
 }
 
-static const char *choose_base(const struct launch_spec *spec)
+static void choose_places(struct sandbox_plan *plan, const struct launch_spec *spec)
 {
-    static const char *const candidates[] = {"/tmp", "/var", "/run", "/mnt", "/opt", "/home"};
+    uint32_t taken = places_of_sources(spec);
     struct stat status;
 
-    for (size_t i = 0; i < ARRAY_SIZE(candidates); i++) {
-        if (lstat(candidates[i], &status) == 0 && S_ISDIR(status.st_mode) &&
-            !hides_a_source(candidates[i], spec))
-            return candidates[i];
+    plan->base = "/proc"; /* every machine has it, and nothing is taken from it any more */
+    for (size_t i = 0, found = 0; i < ARRAY_SIZE(places) && found < 2; i++) {
+        if (taken & UINT32_C(1) << i || lstat(places[i], &status) < 0 || !S_ISDIR(status.st_mode))
+            continue;
+        *(found == 0 ? &plan->base : &plan->aside) = places[i];
+        found++;
     }
-    return "/proc"; /* every machine has it, and nothing is taken from it any more */
 }
 
 void root_shares(struct plan_builder *builder)
@@ -324,7 +353,7 @@ int root_plan(struct plan_builder *builder, const struct launch_spec *spec, stru
     int r = 0;
 
     plan->has_namespaces = true;
-    plan->base = choose_base(spec);
+    choose_places(plan, spec);
     plan->root_options = plan_builder_text(builder, "mode=0755,size=%llu,nr_inodes=%llu",
                                            (unsigned long long)bytes, (unsigned long long)inodes);
     root_shares(builder);

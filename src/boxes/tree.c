@@ -28,15 +28,30 @@
 
 #define MAP_MAX 4096
 
+/*
+ * The clone of a shared mount is its peer: what the box mounts on it would be mounted on the host
+ * too. So it leaves the peers at once. `below`: AT_RECURSIVE, or 0.
+ */
+static int clone_private(int folder_fd, const char *path, unsigned below)
+{
+    struct mount_attr attr = {.propagation = MS_PRIVATE};
+    CLEANUP(fd_closep)
+    int fd =
+        sys_open_tree(folder_fd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | below);
+
+    if (fd < 0 || sys_mount_setattr(fd, "", AT_EMPTY_PATH | below, &attr) < 0)
+        return -1;
+    return fd_take(&fd);
+}
+
 static int clone_tree(const char *path, bool is_folder)
 {
-    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
     CLEANUP(fd_closep) int fd = -1;
 
     if (!is_folder)
-        return sys_open_tree(AT_FDCWD, path, flags);
+        return clone_private(AT_FDCWD, path, AT_RECURSIVE);
     fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -1 : sys_open_tree(fd, "", flags | AT_EMPTY_PATH);
+    return fd < 0 ? -1 : clone_private(fd, "", AT_RECURSIVE);
 }
 
 /* Our own map with its left column on both sides: each id becomes itself. */
@@ -122,6 +137,11 @@ static int clone_somehow(const char *path, bool is_folder)
 int root_clone_tree(const char *path)
 {
     return clone_somehow(path, false);
+}
+
+int root_clone_mount(const char *path)
+{
+    return geteuid() == 0 ? clone_private(AT_FDCWD, path, 0) : -1;
 }
 
 int root_clone_folder(const char *path, const char *target, int *ret_fd, struct error *err)

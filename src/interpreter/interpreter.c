@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "interpreter/language.h"
 #include "interpreter/python.h"
 
 #define USUAL_PATH "/usr/local/bin:/usr/bin:/bin"
@@ -338,15 +339,6 @@ int interpreter_find(const struct language_row *language, const struct config *c
     }
     return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "there is no interpreter for %s",
                      language->title);
-}
-
-void interpreter_free(struct interpreter *interpreter)
-{
-    free(interpreter->path);
-    free(interpreter->found_by);
-    for (size_t i = 0; i < interpreter->bind_count; i++)
-        free(interpreter->binds[i]);
-    *interpreter = (struct interpreter){0};
 }
 
 static uint64_t mix(uint64_t hash, const void *data, size_t length)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "interpreter/adopt.h"
 #include "model/spec.h"
 
 struct config;
@@ -29,20 +30,9 @@ extern const size_t language_count;
 const struct language_row *language_find(const char *name);    /* NULL when unknown */
 const struct language_row *language_of_path(const char *path); /* by its extension; NULL */
 
-#define INTERPRETER_BINDS_MAX 4
-
-/* An interpreter found on this host. Owns its strings. */
-struct interpreter {
-    char *path;     /* the program, as a path that is valid in the box */
-    char *found_by; /* "PATH", "pyenv", "SANDBOX_PYTHON", "SANDBOX_ROOT", "venv" */
-    char *binds[INTERPRETER_BINDS_MAX]; /* folders outside of /usr that the box has to show */
-    size_t bind_count;
-};
-
 /* Finds the interpreter for a language; an error that says what to install when there is none. */
 int interpreter_find(const struct language_row *language, const struct config *config,
                      struct interpreter *ret, struct error *err);
-void interpreter_free(struct interpreter *interpreter);
 
 /* A text that changes when the program does: a template that was built for another is stale. */
 #define INTERPRETER_FINGERPRINT 64

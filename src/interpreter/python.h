@@ -1,9 +1,9 @@
 /*
  * python.h - from a path that looks like Python to what a box needs to run it: the program, and the
- * folders outside of /usr that it lives in. Private to interpreter/interpreter.c. Reads a few files
+ * folders outside of /usr that it lives in. Private to interpreter/. Reads a few files
  * and links of the host and never executes anything.
  *
- * Runs in: supervisor, broker, commands
+ * Runs in: launcher, supervisor, broker, commands
  */
 #ifndef BAILEY_INTERPRETER_PYTHON_H
 #define BAILEY_INTERPRETER_PYTHON_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/limits.h"
-#include "interpreter/language.h"
+#include "interpreter/adopt.h"
 
 #define PATH_SIZE (LIMIT_PATH_BYTES + 1)
 #define WHY_SIZE 192 /* why a candidate was refused, for the error's text */

@@ -17,6 +17,7 @@ struct box_bringup {
     struct launch launch;
     struct launch_spec spec;
     struct launch_paths room;
+    struct box_interpreters interpreters;
 };
 
 static int fill_spec(struct managed_box *box, struct error *err)
@@ -24,8 +25,10 @@ static int fill_spec(struct managed_box *box, struct error *err)
     struct launcher *launcher = box->launcher;
     const struct launcher_plan *plan = launcher->plan;
     const struct launcher_make *make = &box->make;
+    int r;
     char own[ID_MAX]; /* folders of a prewarmed one have no session's name yet */
 
+    box->share = share_of_new(box);
     box->bringup->spec = (struct launch_spec){
         .memory_bytes = make->memory_bytes,
         .disk_bytes = make->disk_bytes,
@@ -42,11 +45,27 @@ static int fill_spec(struct managed_box *box, struct error *err)
         .guest_id = PAIR_FIRST + 2 * box->slot + 1,
         .owner_id = box->owner ? box->owner->id : 0,
         .site = box->owner ? &box->owner->site : &plan->site,
+        .cpu_share = box->share,
     };
+    r = interpreters_fill(launcher, make, &box->bringup->interpreters, &box->bringup->spec, err);
+    if (r < 0)
+        return r;
     str_copy(own, sizeof(own), make->key);
     if (box->folder)
         str_format(own, sizeof(own), "p_%u", (unsigned)box->folder);
     return launch_paths_fill(launcher, make, own, &box->bringup->room, &box->bringup->spec, err);
+}
+
+static void bringup_free(struct box_bringup *bringup)
+{
+    if (bringup)
+        interpreters_free(&bringup->interpreters);
+    free(bringup);
+}
+
+static void bringup_freep(struct box_bringup **bringup)
+{
+    bringup_free(*bringup);
 }
 
 /* ---- under way ---- */
@@ -76,7 +95,7 @@ static void one_less(struct launcher *launcher)
 static void failed(struct managed_box *box, const struct error *err)
 {
     struct launcher *launcher = box->launcher;
-    CLEANUP(freep) struct box_bringup *bringup = ptr_take(&box->bringup);
+    CLEANUP(bringup_freep) struct box_bringup *bringup = ptr_take(&box->bringup);
 
     leave_makings(box);
     boxes_failed(box, bringup ? &bringup->launch.launched : NULL, err);
@@ -119,7 +138,7 @@ static void turn(struct managed_box *box)
     }
     leave_makings(box);
     box->launched = box->bringup->launch.launched;
-    free(ptr_take(&box->bringup));
+    bringup_free(ptr_take(&box->bringup));
     boxes_stand(box);
     one_less(launcher);
 }
@@ -243,7 +262,7 @@ void bringups_end_all(struct launcher *launcher)
         leave_makings(box);
         loop_remove(&launcher->loop, &box->source);
         launch_drop(&box->bringup->launch);
-        free(ptr_take(&box->bringup));
+        bringup_free(ptr_take(&box->bringup));
         boxes_free(box);
     }
 }

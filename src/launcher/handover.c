@@ -79,6 +79,7 @@ static const struct field owner_fields[] = {
     UP_TO(box, owner_slot, LIMIT_BOXES - 1),
     TEXT(box, tenant),
 };
+static const struct field account_fields[] = {TEXT(box, account)};
 static const struct field kernel_fields[] = {
     NUMBER(kernel, number),
     NUMBER(kernel, kernel),
@@ -129,6 +130,7 @@ int handover_add_box(struct buf *buf, const struct handover_box *box)
 
     fields_pack(&pack, box_fields, ARRAY_SIZE(box_fields), box);
     fields_pack(&pack, owner_fields, ARRAY_SIZE(owner_fields), box);
+    fields_pack(&pack, account_fields, ARRAY_SIZE(account_fields), box);
     return add_record(buf, RECORD_BOX, &pack);
 }
 
@@ -188,6 +190,9 @@ static int read_box(struct unpack *unpack, const struct handover_reader *reader)
         return -EBADMSG;
     if (unpack->left > 0 && /* of a version that knows owners */
         !fields_unpack(unpack, owner_fields, ARRAY_SIZE(owner_fields), &box))
+        return -EBADMSG;
+    if (unpack->left > 0 && /* of a version that divides CPU time */
+        !fields_unpack(unpack, account_fields, ARRAY_SIZE(account_fields), &box))
         return -EBADMSG;
     if (box.facts.number == 0 || !box.facts.key[0] || !is_pid(box.pid) || !is_fd(box.pid_fd) ||
         !is_fd(box.channel_fd) || !(box.ruleset_fd == -1 || is_fd(box.ruleset_fd)))

@@ -46,6 +46,8 @@ struct handover_box {
     bool has_owner;
     uint32_t owner_slot;
     char tenant[LAUNCHER_TENANT_MAX];
+    char account[LAUNCHER_TENANT_MAX]; /* the tenant that it counts for (share.h); empty: local, as
+                                          in earlier versions */
 };
 
 struct handover_kernel {

@@ -56,7 +56,7 @@ void installer_add_files(struct launcher *launcher, struct launch_spec *spec)
         launcher->installer.all_files[files++] = spec->files[i];
     for (size_t i = 0; i < launcher->installer.file_count && files < LAUNCH_FILES_MAX; i++)
         launcher->installer.all_files[files++] = launcher->installer.files[i];
-    for (size_t i = 0; i < spec->bind_count && binds < LAUNCHER_BINDS_MAX; i++)
+    for (size_t i = 0; i < spec->bind_count; i++)
         launcher->installer.binds[binds++] = spec->binds[i];
     for (size_t i = 0; i < plan->wheel_count; i++)
         launcher->installer.binds[binds++] =

@@ -29,6 +29,7 @@
 #include "base/str.h"
 #include "launcher/handover.h"
 #include "sys/packet.h"
+#include "sys/slice.h"
 
 void launcher_say(struct launcher *launcher, char what, const char *text)
 {
@@ -51,6 +52,7 @@ void launcher_finish(struct launcher *launcher, int status)
     zygotes_end(launcher);
     boxes_end_all(launcher);
     pool_end(launcher);
+    share_end(launcher);
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -71,6 +73,7 @@ static void set_timer(struct launcher *launcher, uint64_t now)
     if (launcher->pool.is_due && launcher->pool.hold_ms > now)
         next = sooner(next, launcher->pool.hold_ms);
     next = sooner(next, zygotes_deadline(launcher));
+    next = sooner(next, launcher->shares.at_ms);
     next = sooner(next, launcher->upgrade.at_ms);
     if (next == launcher->timer_ms)
         return;
@@ -97,6 +100,8 @@ static void on_timer(struct loop_source *source, uint32_t events)
     broker_tick(launcher, now);
     bringups_tick(launcher, now);
     zygotes_tick(launcher, now);
+    if (launcher->shares.at_ms && now >= launcher->shares.at_ms)
+        share_tick(launcher, now);
     if (launcher->pool.at_ms && now >= launcher->pool.at_ms) {
         launcher->pool.at_ms = 0;
         pool_wake(launcher);
@@ -125,7 +130,7 @@ static void before_wait(void *ctx)
     upgrade_turn(launcher, now);
     if (launcher->dead_group_count > LIMIT_DEAD_GROUPS)
         cgroup_reaper_tick(launcher, now);
-    if (pool_is_due(launcher, now) && !launcher->queue) {
+    if (pool_is_due(launcher, now) && (!launcher->queue || pool_lacks_kept(launcher))) {
         if (launcher_is_quiet(launcher))
             pool_tick(launcher);
     } else if (cgroup_reaper_is_due(launcher, now) && launcher_is_quiet(launcher)) {
@@ -304,6 +309,7 @@ static int launcher_start(struct launcher *launcher, struct error *err)
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_errno(err, "starting the launcher");
     prctl(PR_SET_NAME, "launcher");
+    slice_be_short();
     r = open_loop(launcher);
     if (r == 0)
         r = egress_open(launcher);

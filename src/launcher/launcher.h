@@ -43,10 +43,15 @@
  * control channel (launcher/protocol.h) that replaces the one before. The provider host ends when
  * the rendezvous socket is closed.
  */
-#define LAUNCHER_HOSTS_MAX 4 /* provider hosts of one daemon */
+#define LAUNCHER_HOSTS_MAX 4 /* provider hosts of one daemon, and `upstream` */
 #define HOST_RENDEZVOUS_FD 3
 #define HOST_WARDEN_FD 4 /* the program `bailey`, sealed */
 #define HOST_SAYS_CHANNEL 'c'
+/*
+ * The name of the process that speaks to the model server (upstream/upstream.h), which is started,
+ * kept and connected as a provider host is.
+ */
+#define HOST_UPSTREAM "upstream"
 #define HOST_STATUS_OUTDATED 3 /* exit status if a broker of another version connected */
 /* To the launcher: a provider host was started to replace one that died */
 #define HOST_SAYS_AGAIN 'a'

@@ -115,7 +115,8 @@ struct managed_box *boxes_new(struct launcher *launcher, const struct launcher_m
         return NULL;
     box->source.fd = -1;
     box->make = *make;
-    if (launcher->plan->has_zygotes && make->staging == STAGING_NONE)
+    /* No zygote has another interpreter than the plan's. */
+    if (launcher->plan->has_zygotes && make->staging == STAGING_NONE && !make->python[0])
         box->owner = zygote_owner_take(launcher, make->tenant, make->layer);
     box->generation = launcher->generation;
     box->is_prewarmed = is_prewarmed;
@@ -132,6 +133,7 @@ void boxes_free(struct managed_box *box)
         pool_lost(box->launcher, box);
     else
         box->launcher->box_count--;
+    share_box_gone(box);
     slots_give(box->launcher, box->slot);
     zygote_owner_give(box->owner);
     free(box);
@@ -277,6 +279,7 @@ void boxes_make(struct launcher *launcher, const struct launcher_make *asked)
 {
     struct launcher_make named = *asked;
     const struct launcher_make *make = &named;
+    struct share_account *account;
     struct managed_box *box;
     struct error err = {0};
 
@@ -285,8 +288,10 @@ void boxes_make(struct launcher *launcher, const struct launcher_make *asked)
         refuse(launcher, make->serial, NULL, &err);
         return;
     }
-    box = pool_take(launcher, make);
+    account = share_asked(launcher, asked->tenant);
+    box = pool_take(launcher, make, account);
     if (box) {
+        share_give_box(box, account);
         if (box->facts.number) /* else it is still being made, and reported then */
             tell_made(box);
         return;
@@ -302,6 +307,7 @@ void boxes_make(struct launcher *launcher, const struct launcher_make *asked)
         refuse(launcher, make->serial, NULL, &err);
         return;
     }
+    share_give_box(box, account);
     bringups_add(launcher, box);
 }
 
@@ -475,22 +481,21 @@ bool boxes_has_key(const struct launcher *launcher, const char *key)
     return false;
 }
 
-/* Without a group: the warden and those it has waited for, in ticks. */
-static uint64_t ticks_used(const struct launched *launched)
+uint64_t process_cpu_us(pid_t pid, int pid_fd, bool with_children)
 {
     char path[64], text[1024];
     unsigned long ticks[4];
     const char *behind;
 
-    str_format(path, sizeof(path), "/proc/%d/stat",
-               (int)ids_proc_number(launched->pid, launched->pid_fd));
+    str_format(path, sizeof(path), "/proc/%d/stat", (int)ids_proc_number(pid, pid_fd));
     if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
         return 0;
     behind = strrchr(text, ')');
     if (!behind || sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu",
                           &ticks[0], &ticks[1], &ticks[2], &ticks[3]) != 4)
         return 0;
-    return (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    return (ticks[0] + ticks[1] + (with_children ? ticks[2] + ticks[3] : 0)) * 1000000 /
+           (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
 void boxes_usage(struct launcher *launcher, uint32_t number)
@@ -502,12 +507,15 @@ void boxes_usage(struct launcher *launcher, uint32_t number)
         struct cgroup_usage counted;
 
         cgroup_usage(&box->launched.group, &counted);
-        message.usage.cpu_us = counted.cpu_us ? counted.cpu_us : ticks_used(&box->launched);
+        message.usage.cpu_us = counted.cpu_us
+                                   ? counted.cpu_us
+                                   : process_cpu_us(box->launched.pid, box->launched.pid_fd, true);
         message.usage.memory_bytes =
             counted.memory_peak_bytes ? counted.memory_peak_bytes : counted.memory_bytes;
         message.usage.oom_kills = launch_oom_kills(&box->launched);
         message.usage.was_asked = box->was_asked;
         message.usage.counted = COUNTED_ALL;
+        zygotes_spent(launcher, box->owner);
     }
     broker_send(launcher, &message, -1);
 }

@@ -49,6 +49,8 @@ int boxes_hand(struct launcher *launcher, int (*each)(void *ctx, const struct ha
             memcpy(told.group, launched->group.path, sizeof(told.group));
             if (box->owner)
                 str_copy(told.tenant, sizeof(told.tenant), box->owner->tenant);
+            if (box->account)
+                str_copy(told.account, sizeof(told.account), box->account->name);
             if (!box->is_prewarmed)
                 r = each(ctx, &told);
         }
@@ -96,6 +98,7 @@ int boxes_take(struct launcher *launcher, const struct handover_box *from)
         return r;
     }
     launcher->box_count++;
+    share_take_box(box, from->account);
     ptr_take(&box);
     return 0;
 }

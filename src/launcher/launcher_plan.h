@@ -23,6 +23,8 @@
 #define LAUNCHER_BINDS_MAX 16
 #define LAUNCHER_DATASETS_MAX 64
 #define LAUNCHER_WHEELS_MAX 8
+#define LAUNCHER_INTERPRETERS_MAX 8
+#define LAUNCHER_INTERPRETER_BINDS 4
 #define INSTALLER_FILES_MAX 4
 #define INSTALLER_BYTES_MAX (8 * MIB)
 #define LAUNCH_FILES_MAX 32
@@ -75,7 +77,8 @@ enum takeover_fd {
  * Ids inside: the launcher is 0, the broker this one or also 0, boxes have pairs (boxes/launch.h).
  */
 #define LAUNCHER_BROKER_ID 1
-#define LAUNCHER_EGRESS_ID 2 /* of the egress proxy, which runs outside */
+#define LAUNCHER_EGRESS_ID 2   /* of the egress proxy, which runs outside */
+#define LAUNCHER_UPSTREAM_ID 3 /* of the process that speaks to the model server, outside too */
 
 /* Also read by a later program that takes over: fields are only added at its end. */
 struct launcher_plan {
@@ -111,6 +114,16 @@ struct launcher_plan {
     uint32_t host_count;    /* LAUNCHER_PROVIDER_HOST_FD + index */
     char host_names[LAUNCHER_HOSTS_MAX][HOST_NAME_BYTES];
     bool has_no_ceiling; /* those limits are what is prewarmed, and no maximum */
+    /* Interpreters that a box may have besides the default ones: SANDBOX_INTERPRETERS. */
+    struct launcher_interpreter {
+        char program[PATH_MAX]; /* in a box */
+        struct {
+            char host[PATH_MAX], box[PATH_MAX];
+        } binds[LAUNCHER_INTERPRETER_BINDS];
+        uint32_t bind_count;
+    } interpreters[LAUNCHER_INTERPRETERS_MAX];
+    uint32_t interpreter_count;
+    bool takes_listed_only; /* no others, whatever the broker asks for */
 };
 #define LAUNCHER_PLAN_MAGIC "bailey engine 1"
 

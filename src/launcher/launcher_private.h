@@ -18,11 +18,13 @@
 #include "boxes/boxes.h"
 #include "boxes/launch.h"
 #include "boxes/plan_builder.h"
+#include "interpreter/adopt.h"
 #include "launcher/hand.h"
 #include "launcher/launcher.h"
 #include "launcher/launcher_plan.h"
 #include "launcher/pool.h"
 #include "launcher/protocol.h"
+#include "launcher/share.h"
 #include "launcher/takeover.h"
 #include "launcher/upgrade.h"
 #include "sys/cgroup.h"
@@ -42,10 +44,11 @@ struct zygote_owner {
     struct zygote_owner *next;
     struct launcher *launcher;
     char tenant[LAUNCHER_TENANT_MAX], layer[HASH_TEXT_MAX];
-    uint32_t slot, id;       /* id 0: there is only one id */
-    uint32_t refs;           /* zygotes, and boxes that exist or are being made */
-    bool had_zygote;         /* package code has run under this id */
-    struct cgroup_site site; /* parent of the control groups of its boxes and zygotes */
+    uint32_t slot, id;            /* id 0: there is only one id */
+    uint32_t refs;                /* zygotes, and boxes that exist or are being made */
+    bool had_zygote;              /* package code has run under this id */
+    struct cgroup_site site;      /* parent of the control groups of its boxes and zygotes */
+    uint32_t share, wanted_share; /* of CPU time, on v2 (share.c) */
 };
 
 /* Times in a box's life (launcher_trace.c), in order; 0: not reached. */
@@ -85,6 +88,12 @@ struct managed_box {
     uint32_t bucket, folder, zygote; /* folder: its data and packages are p_<folder>; 0: none */
     uint64_t idle_since_ms, idle_bytes;
     struct managed_box *older; /* in its pool bucket */
+
+    /* CPU time (share.c) */
+    struct share_account *account; /* whose it is; NULL: prewarmed */
+    uint32_t share;                /* of its group */
+    bool is_active;
+    uint64_t seen_cpu_us; /* at the last look */
     uint64_t moments_ns[_BOX_MOMENT_MAX];
 };
 
@@ -142,6 +151,7 @@ struct launcher {
     uint32_t dead_group_count;
     uint64_t reap_groups_at_ms;
     struct pool pool;
+    struct shares shares;
     uint64_t timer_ms;                      /* the time the timer is set to */
     struct layer_commit_job *layer_commits; /* the first of them are under way */
     struct upgrade upgrade;
@@ -149,7 +159,8 @@ struct launcher {
     struct { /* what only installer boxes have */
         struct launch_file files[INSTALLER_FILES_MAX], all_files[LAUNCH_FILES_MAX];
         size_t file_count;
-        struct launch_bind binds[LAUNCHER_BINDS_MAX + LAUNCHER_WHEELS_MAX];
+        struct launch_bind
+            binds[LAUNCHER_BINDS_MAX + 2 * LAUNCHER_INTERPRETER_BINDS + LAUNCHER_WHEELS_MAX];
     } installer;
     int status;
 };
@@ -217,6 +228,8 @@ uint32_t zygotes_serving(struct launcher *launcher, const struct launcher_make *
 /* Starts the same zygotes for `to` as for `from`, at least the base tier. */
 void zygotes_renew(struct launcher *launcher, const char *from, const char *to);
 void zygotes_forget(struct launcher *launcher, const char *layer); /* they fork no more */
+/* Tells the broker the CPU time of an owner's zygotes since the last time; NULL: of none. */
+void zygotes_spent(struct launcher *launcher, const struct zygote_owner *owner);
 void zygotes_tick(struct launcher *launcher, uint64_t now_ms);
 uint64_t zygotes_deadline(const struct launcher *launcher); /* 0: none */
 /*
@@ -231,12 +244,15 @@ void boxes_kernel_ended(struct launcher *launcher, const struct launcher_kernel_
 /* pool.c: prewarmed boxes; see pool.h. */
 void pool_start(struct launcher *launcher);
 /* Takes a matching box out of the pool and gives it the key; NULL: none. */
-struct managed_box *pool_take(struct launcher *launcher, const struct launcher_make *make);
+struct managed_box *pool_take(struct launcher *launcher, const struct launcher_make *make,
+                              const struct share_account *account);
 void pool_tick(
     struct launcher *launcher); /* when nothing else waits: makes one more, or releases one */
 void pool_wake(
     struct launcher *launcher); /* something changed: a zygote is ready, or was retired */
 bool pool_is_due(const struct launcher *launcher, uint64_t now_ms);
+/* The last places, which are kept for tenants that ask for few, are not all taken. */
+bool pool_lacks_kept(const struct launcher *launcher);
 void pool_release(struct launcher *launcher); /* a box has ended: a good moment to make one */
 void pool_stands(struct launcher *launcher, struct managed_box *box);
 /* Releases boxes of that layer, including those being made, unless they are requested again. */
@@ -289,6 +305,17 @@ int launch_paths_fill(struct launcher *launcher, const struct launcher_make *mak
                       struct launch_paths *room, struct launch_spec *spec, struct error *err);
 void launch_paths_undo(struct launcher *launcher,
                        const struct launcher_make *make); /* the box could not be made */
+
+/* interpreters.c: interpreters of a box that the plan does not give to every box */
+struct box_interpreters { /* must live as long as the specification */
+    struct interpreter found[2];
+    struct launch_bind binds[LAUNCHER_BINDS_MAX + (size_t)2 * LAUNCHER_INTERPRETER_BINDS];
+};
+/* Adds those of `make` to the specification, or refuses them. */
+int interpreters_fill(struct launcher *launcher, const struct launcher_make *make,
+                      struct box_interpreters *room, struct launch_spec *spec, struct error *err);
+void interpreters_free(struct box_interpreters *room);
+
 void staging_name(const char *key, char *name, size_t size);
 /* The ids that own an installer's folder; false: there is none, or the ids are in use. */
 bool staging_slot(struct launcher *launcher, const char *key, uint32_t *ret);
@@ -338,6 +365,8 @@ void boxes_failed(struct managed_box *box, const struct launched *launched,
 void boxes_kernel(struct launcher *launcher, const struct launcher_kernel *asked);
 void boxes_end(struct launcher *launcher, uint32_t number);
 void boxes_usage(struct launcher *launcher, uint32_t number);
+/* CPU time of a process, in ticks of 10 ms; with those that it has waited for. */
+uint64_t process_cpu_us(pid_t pid, int pid_fd, bool with_children);
 void boxes_inventory(struct launcher *launcher);
 void boxes_look(struct launcher *launcher);
 void boxes_end_all(struct launcher *launcher);

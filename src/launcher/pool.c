@@ -145,7 +145,27 @@ static struct managed_box *take_bringup(struct launcher *launcher, struct pool_b
     return NULL;
 }
 
-struct managed_box *pool_take(struct launcher *launcher, const struct launcher_make *make)
+/*
+ * Whether the tenant leaves what is there to others: a box that is made for it alone costs as much,
+ * and comes later.
+ */
+static bool leaves(struct launcher *launcher, struct pool_bucket *bucket,
+                   const struct share_account *account, uint64_t now)
+{
+    uint32_t kept = !account
+                        ? 0
+                        : share_pool_kept(bucket->target, pool_demand_milli(&account->demand, now),
+                                          share_average_milli(launcher, now));
+
+    if (kept > 0) {
+        bucket->kept = kept;
+        bucket->kept_ms = now;
+    }
+    return kept > 0 && bucket->idle_count <= kept;
+}
+
+struct managed_box *pool_take(struct launcher *launcher, const struct launcher_make *make,
+                              const struct share_account *account)
 {
     struct pool_bucket *bucket;
     struct managed_box *box;
@@ -163,6 +183,8 @@ struct managed_box *pool_take(struct launcher *launcher, const struct launcher_m
     pool_demand_note(&bucket->demand, now);
     pool_wake(launcher);
     launcher->pool.hold_ms = now + POOL_HOLD_MS;
+    if (leaves(launcher, bucket, account, now))
+        return NULL;
     while ((box = bucket->boxes)) {
         take_off(bucket, box);
         if (!box->folder || pool_folder_give(launcher, box, make->key) == 0) {
@@ -345,6 +367,24 @@ static struct pool_bucket *needy(struct launcher *launcher, uint64_t now)
     return found;
 }
 
+/* A bucket that has fewer than are kept there for tenants that ask for few. */
+static struct pool_bucket *lacks_kept(const struct launcher *launcher, uint64_t now)
+{
+    for (size_t i = 0; i < LIMIT_POOL_BUCKETS; i++) {
+        const struct pool_bucket *bucket = &launcher->pool.buckets[i];
+
+        if (bucket->is_used && bucket->kept && now - bucket->kept_ms < POOL_KEPT_MS &&
+            bucket->idle_count + bucket->bringup_count < bucket->kept && now >= bucket->retry_at_ms)
+            return (struct pool_bucket *)bucket;
+    }
+    return NULL;
+}
+
+bool pool_lacks_kept(const struct launcher *launcher)
+{
+    return lacks_kept(launcher, clock_now_ms()) != NULL;
+}
+
 static uint32_t box_total(const struct launcher *launcher)
 {
     uint32_t total = 0;
@@ -418,10 +458,16 @@ void pool_tick(struct launcher *launcher)
 
     launcher->pool.is_due = false;
     launcher->pool.at_ms = 0;
-    if (!is_on(launcher) || launcher->bringups)
+    if (!is_on(launcher))
+        return;
+    bucket = lacks_kept(launcher, now);
+    if (bucket && !is_served(launcher, bucket))
+        bucket = NULL;
+    if (launcher->bringups && !bucket)
         return; /* a box that is being made wakes the loop when it is ready */
     set_targets(launcher, now);
-    bucket = needy(launcher, now);
+    if (!bucket)
+        bucket = needy(launcher, now);
     if (bucket && box_total(launcher) < launcher->plan->pool_size)
         begin(launcher, bucket);
     else

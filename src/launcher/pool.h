@@ -23,6 +23,7 @@
 #define POOL_SURPLUS_MS 60000    /* an idle box that is not needed any more is kept this long */
 #define POOL_RETRY_MS 1000       /* after something failed */
 #define POOL_HOLD_MS 3           /* after a request: leaves the CPU to its run */
+#define POOL_KEPT_MS 10000       /* after a request that left the last places to others */
 #define POOL_BOX_GUESS (4 * MIB) /* until one was measured */
 
 /* Whether a box that was made for `made` fits the request `asked`. */
@@ -58,7 +59,9 @@ struct pool_bucket {
                     released */
     struct managed_box *boxes; /* the newest first */
     uint32_t idle_count, bringup_count;
-    uint64_t box_bytes;   /* of an idle one */
+    uint32_t kept;      /* so many were left to others at kept_ms, by a tenant that asks for many */
+    uint64_t kept_ms;   /* and are made even while that tenant's are being made */
+    uint64_t box_bytes; /* of an idle one */
     uint64_t retry_at_ms; /* no attempt before this time */
 };
 struct pool {

@@ -10,7 +10,8 @@ bool pool_is_same(const struct launcher_make *made, const struct launcher_make *
            made->pids == asked->pids && made->cpu_millis == asked->cpu_millis &&
            made->minimum == asked->minimum && made->has_data == asked->has_data &&
            made->has_packages == asked->has_packages && str_equal(made->layer, asked->layer) &&
-           str_equal(made->tenant, asked->tenant) && made->tier == asked->tier &&
+           str_equal(made->tenant, asked->tenant) && str_equal(made->python, asked->python) &&
+           str_equal(made->node, asked->node) && made->tier == asked->tier &&
            made->kernel == asked->kernel && made->staging == STAGING_NONE &&
            asked->staging == STAGING_NONE;
 }

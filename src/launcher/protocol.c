@@ -69,6 +69,8 @@ static const struct field make_fields[] = {
     NUMBER(make.kernel),
     UP_TO(make.staging, _STAGING_MAX - 1),
     TEXT(make.tenant, LETTERS DIGITS "-"),
+    {.kind = FIELD_BYTES, FIELD_OF(struct launcher_message, make.python), .width = 2},
+    {.kind = FIELD_BYTES, FIELD_OF(struct launcher_message, make.node), .width = 2},
 };
 static const struct field box_fields[] = {
     NUMBER(box.serial),
@@ -144,6 +146,11 @@ static const struct field verdict_fields[] = {
     TEXT(verdict.reason, NULL),
 };
 
+static const struct field spent_fields[] = {
+    TEXT(spent.tenant, LETTERS DIGITS "-"),
+    NUMBER(spent.cpu_us),
+};
+
 #define ROW(rows) .fields = rows, .count = ARRAY_SIZE(rows)
 #define ERROR_AT(member) .error = offsetof(struct launcher_message, member)
 
@@ -175,6 +182,7 @@ static const struct row {
     [LAUNCHER_VERDICT] = {ROW(verdict_fields)},
     [LAUNCHER_FAILED] = {ERROR_AT(failed)},
     [LAUNCHER_PROVIDER_HOST] = {ROW(host_fields)},
+    [LAUNCHER_SPENT] = {ROW(spent_fields)},
 };
 
 /* ---- to bytes ---- */
@@ -276,6 +284,8 @@ static bool is_possible(const struct launcher_message *message)
     case LAUNCHER_STATE:
         return is_layer(message->state.layer) &&
                (message->state.tier < TIERS_MAX || message->state.tier == STATE_END);
+    case LAUNCHER_SPENT:
+        return message->spent.tenant[0];
     case LAUNCHER_FAILED:
         return message->failed.num != 0 && is_plain(message->failed.text);
     default:

@@ -3,10 +3,10 @@
  *
  * One SOCK_SEQPACKET pair. A message is one packet: type (1 byte), then the fields of its struct
  * packed by wire/pack.h, at most LAUNCHER_MESSAGE_MAX bytes, with at most one descriptor. The
- * launcher reads from the broker only numbers, a key of [a-z0-9_] and, before it is ready, a line
- * of text for the user who waits for the start; both sides treat messages as hostile (the broker
- * talks to clients, so it may have been taken over). Fuzzed. No I/O here except launcher_send() and
- * launcher_receive().
+ * launcher reads from the broker only numbers, a key of [a-z0-9_], paths of interpreters and,
+ * before it is ready, a line of text for the user who waits for the start; both sides treat
+ * messages as hostile (the broker talks to clients, so it may have been taken over). Fuzzed. No I/O
+ * here except launcher_send() and launcher_receive().
  *
  * Runs in: launcher, broker, hosts
  */
@@ -20,16 +20,17 @@
 #include "base/error.h"
 #include "base/id.h"
 
-#define LAUNCHER_VERSION 7
+#define LAUNCHER_VERSION 8
 #define HOST_NAME_BYTES 32 /* size of a provider's name, with its NUL */
 #define LAUNCHER_MESSAGE_MAX 2048
 #define TIER_NONE 255 /* no kernel */
 #define TIERS_MAX 8
 #define LAUNCHER_TENANT_MAX 64 /* [a-z0-9-]*, with its NUL */
 #define LAUNCHER_TENANT_LOCAL "local"
-#define KERNEL_FIRST 1        /* the id of the kernel that a box is made with */
-#define HASH_TEXT_MAX 65      /* a SHA-256 in hexadecimal */
-#define LAUNCHER_CONTROL_FD 3 /* descriptor number of the broker's end */
+#define LAUNCHER_PROGRAM_MAX 512 /* of an interpreter's path, with its NUL */
+#define KERNEL_FIRST 1           /* the id of the kernel that a box is made with */
+#define HASH_TEXT_MAX 65         /* a SHA-256 in hexadecimal */
+#define LAUNCHER_CONTROL_FD 3    /* descriptor number of the broker's end */
 
 enum launcher_type {
     /* broker to launcher */
@@ -65,6 +66,7 @@ enum launcher_type {
     LAUNCHER_SETTINGS, /* broker to launcher: a sealed memfd, the settings of the next broker */
     LAUNCHER_PROVIDER_HOST, /* launcher to broker: a channel to a provider host, replacing an
                                earlier one of that name */
+    LAUNCHER_SPENT, /* launcher to broker: CPU time that a tenant's zygotes used in no box */
     _LAUNCHER_TYPE_MAX,
 };
 
@@ -83,6 +85,8 @@ struct launcher_make {
     uint8_t staging;           /* enum launch_staging: an installer box */
     char tenant[LAUNCHER_TENANT_MAX]; /* the tenant whose zygote it shares; empty: the local
                                          tenant's */
+    /* Interpreters that the box has besides the plan's (interpreters.c); empty: none. */
+    char python[LAUNCHER_PROGRAM_MAX], node[LAUNCHER_PROGRAM_MAX];
 };
 
 /* BOX and MADE */
@@ -154,6 +158,12 @@ struct launcher_verdict {
     char reason[64]; /* a reason word of egress/ */
 };
 
+/* Since the last message about the same zygote. */
+struct launcher_spent {
+    char tenant[LAUNCHER_TENANT_MAX];
+    uint64_t cpu_us;
+};
+
 struct launcher_refused {
     uint32_t serial;
     struct error error; /* num, code, stage and text from launch_make() */
@@ -202,6 +212,7 @@ struct launcher_message {
         struct launcher_layer_committed layer_committed;
         struct launcher_state state;
         struct launcher_verdict verdict;
+        struct launcher_spent spent;
         struct error failed;
         char layer[HASH_TEXT_MAX];  /* DEFAULT (empty: none), FORGET */
         char host[HOST_NAME_BYTES]; /* PROVIDER_HOST: its provider's name, [a-z0-9_]+; or empty */

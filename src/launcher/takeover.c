@@ -93,8 +93,15 @@ static const char *value_in(char *const *env, const char *name)
 
 /* What was decided when the launcher was started, and is outside of the broker. */
 static const char *const fixed[] = {
-    "SANDBOX_TYPE",        "SANDBOX_ROOT", "SANDBOX_DATASET_FOLDERS",
-    "SANDBOX_INDEX_HOSTS", "SANDBOX_WARM", "SANDBOX_ID_BASE",
+    "SANDBOX_TYPE",
+    "SANDBOX_ROOT",
+    "SANDBOX_DATASET_FOLDERS",
+    "SANDBOX_INDEX_HOSTS",
+    "SANDBOX_WARM",
+    "SANDBOX_ID_BASE",
+    "BAILEY_UPSTREAM_URL",
+    "BAILEY_UPSTREAM_TIMEOUT",
+    "BAILEY_UPSTREAM_KEY_FILE",
 };
 
 static bool is_other(char *const *env, const char *name, char why[WHY_MAX])
@@ -125,6 +132,35 @@ static bool has_other_host(struct launcher *launcher, char *const *env, char why
     return false;
 }
 
+static bool has_interpreter(const struct launcher_plan *plan,
+                            const struct launcher_interpreter *asked)
+{
+    for (uint32_t i = 0; i < plan->interpreter_count; i++)
+        if (str_equal(plan->interpreters[i].program, asked->program))
+            return true;
+    return false;
+}
+
+/* Of a root start, which could open them only at its own start; or too many together. */
+static bool lacks_interpreter(const struct launcher_plan *plan, const struct launcher_plan *asked,
+                              char why[WHY_MAX])
+{
+    uint32_t count = plan->interpreter_count;
+
+    for (uint32_t i = 0; i < asked->interpreter_count; i++) {
+        if (has_interpreter(plan, &asked->interpreters[i]))
+            continue;
+        if (plan->broker_id != 0 || ++count > LAUNCHER_INTERPRETERS_MAX) {
+            str_format(why, WHY_MAX,
+                       "it was started without SANDBOX_INTERPRETERS=%.200s, whose folders it can "
+                       "open only when it starts",
+                       asked->interpreters[i].program);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool differs(struct launcher *launcher, const struct launcher_plan *asked, char *const *env,
                     char why[WHY_MAX])
 {
@@ -135,7 +171,7 @@ static bool differs(struct launcher *launcher, const struct launcher_plan *asked
         if (is_other(env, fixed[i], why))
             return true;
     }
-    if (has_other_host(launcher, env, why))
+    if (has_other_host(launcher, env, why) || lacks_interpreter(plan, asked, why))
         return true;
     for (uint32_t i = 0; has_binds && i < plan->bind_count; i++)
         has_binds = str_equal(plan->binds[i].box, asked->binds[i].box);
@@ -212,6 +248,10 @@ static struct launcher_plan *changed(const struct launcher_plan *plan,
     taken->cpu_millis = asked->cpu_millis;
     taken->minimum = asked->minimum;
     taken->has_no_ceiling = asked->has_no_ceiling;
+    taken->takes_listed_only = asked->takes_listed_only;
+    for (uint32_t i = 0; i < asked->interpreter_count; i++)
+        if (!has_interpreter(plan, &asked->interpreters[i]))
+            taken->interpreters[taken->interpreter_count++] = asked->interpreters[i];
     return taken;
 }
 

@@ -75,6 +75,7 @@ static void start(struct zygote *zygote)
     zygote->forks = 0;
     zygote->said_bytes = 0;
     zygote->words = 0;
+    zygote->told_us = 0;
     zygote->started_ns = clock_now_ns();
     zygote->ready_ns = 0;
     zygote->at_ms = clock_now_ms() + START_PATIENCE_MS;
@@ -211,9 +212,11 @@ static void reap(struct zygote *zygote, int *ret_status)
 
     kill(pid, SIGKILL); /* it may not lead its own group yet */
     kill(-pid, SIGKILL);
+    zygote_spent(zygote); /* without a group its time cannot be read once it is reaped */
     while (waitpid(pid, ret_status, __WALL) < 0 && errno == EINTR)
         ;
     zygote->pid = 0;
+    zygote_spent(zygote);
     /* Its last messages, and those of kernels that had just joined. */
     for (int i = 0; i < WORDS_FREE && zygote->control.fd >= 0 && hear(zygote) > 0; i++)
         ;

@@ -53,12 +53,17 @@ static int make_site(struct launcher *launcher, struct zygote_owner *owner)
 {
     const struct cgroup_site *site = &launcher->plan->site;
     char name[32];
+    int r;
 
     owner->site = *site;
     if (site->flavour != CGROUP_V2 || !is_split(launcher))
         return 0;
     str_format(name, sizeof(name), CGROUP_OWNER_PREFIX "%u", (unsigned)owner->id);
-    return cgroup_make_owner(site, name, owner->id, &owner->site);
+    owner->share = CGROUP_SHARE_TENANT;
+    r = cgroup_make_owner(site, name, owner->id, &owner->site);
+    if (r == 0)
+        cgroup_set_owner_share(&owner->site, owner->share);
+    return r;
 }
 
 static struct zygote_owner *add(struct launcher *launcher, const char *tenant, const char *layer,

@@ -269,7 +269,8 @@ static void make_group(struct launcher *launcher, struct zygote *zygote)
     static unsigned serial;
     struct cgroup_limits limits = {.memory_bytes = ZYGOTE_MEMORY,
                                    .pids = ZYGOTE_PIDS,
-                                   .cpu_millis = launcher->plan->cpu_millis};
+                                   .cpu_millis = launcher->plan->cpu_millis,
+                                   .cpu_share = CGROUP_SHARE_ZYGOTE};
     struct error err = {0};
     char name[32];
 

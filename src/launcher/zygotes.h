@@ -40,6 +40,7 @@ struct zygote {
     uint64_t at_ms;   /* WAITING: when it is started; STARTING: when it is given up */
     uint64_t pause_ms, used_ms;
     uint64_t started_ns, ready_ns;
+    uint64_t told_us; /* of its CPU time, to the broker */
 };
 
 struct zygote_kernel {
@@ -63,6 +64,9 @@ struct zygote_process {
 };
 int zygote_spawn(struct launcher *launcher, struct zygote *zygote, struct zygote_process *ret,
                  struct error *err);
+
+/* zygote_spent.c: tells the broker how much CPU time it used since the last time. */
+void zygote_spent(struct zygote *zygote);
 
 /* zygote_strays.c */
 /* Its process is gone; takes over its control group. Its process group was killed. */

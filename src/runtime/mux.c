@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/str.h"
+#include "launcher/launcher.h"
 #include "runtime/mux_private.h"
 
 struct mux_host *mux_host_of(struct mux *mux, const struct provider_row *row)
@@ -196,8 +198,13 @@ void mux_want_host(struct mux_host *host)
 static void on_host(void *ctx, const char *name, int fd)
 {
     struct mux *mux = ctx;
-    struct mux_host *host = host_slot(mux, name);
+    struct mux_host *host;
 
+    if (str_equal(name, HOST_UPSTREAM) && mux->events.provider_host) {
+        mux->events.provider_host(mux->ctx, name, fd);
+        return;
+    }
+    host = host_slot(mux, name);
     if (!host) {
         log_error("there is no provider '%s', continuing without its host", name);
         fd_closep(&fd);
@@ -277,6 +284,14 @@ static void on_home_verdict(void *ctx, uint32_t number, bool is_allowed, const c
         mux->events.verdict(mux->ctx, number, is_allowed, host, port, reason);
 }
 
+static void on_home_spent(void *ctx, const char *tenant, uint64_t cpu_us)
+{
+    struct mux *mux = ctx;
+
+    if (mux->events.spent)
+        mux->events.spent(mux->ctx, tenant, cpu_us);
+}
+
 static const struct launched_events home_events = {
     .found = on_home_found,
     .ready = on_home_ready,
@@ -285,6 +300,7 @@ static const struct launched_events home_events = {
     .gone = on_home_gone,
     .kernel_ended = on_home_kernel_ended,
     .verdict = on_home_verdict,
+    .spent = on_home_spent,
     .provider_host = on_host,
 };
 

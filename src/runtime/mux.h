@@ -29,7 +29,10 @@ struct mux_spec {
     const struct provider_row *fallback; /* SANDBOX_FALLBACK: local; NULL: none */
 };
 
-/* Takes the descriptor on success. The events' `provider_host` is not used. */
+/*
+ * Takes the descriptor on success. The events' `provider_host` gets the channels of processes that
+ * are no provider's host (HOST_UPSTREAM).
+ */
 int mux_open(struct reactor *reactor, int control_fd, const struct mux_spec *spec,
              const struct launched_events *events, void *ctx, struct provider **ret,
              struct error *err);

@@ -124,10 +124,12 @@ static const struct make_events inner_events = {.made = on_made, .refused = on_r
 /* The daemon was started without a process for this type. */
 static int no_host(const struct provider_row *row, struct error *err)
 {
-    error_set(err, -ECONNREFUSED, ERROR_PROVIDER_UNAVAILABLE,
-              "%s: this daemon was started without %s; start it again where that is reachable, or "
-              "with SANDBOX_TYPE=%s",
-              row->unavailable ? row->unavailable : row->name, row->title, row->name);
+    error_set(
+        err, -ECONNREFUSED, ERROR_PROVIDER_UNAVAILABLE,
+        "%s: this daemon was started without %s, and one that root starts keeps no process that "
+        "could reach it later. Start %s, then end this daemon ('bailey daemon stop', or "
+        "'systemctl restart bailey' for the service): the next one serves SANDBOX_TYPE=%s",
+        row->unavailable ? row->unavailable : row->name, row->title, row->title, row->name);
     if (err)
         err->provider = row->name;
     return -ECONNREFUSED;

@@ -32,6 +32,8 @@ enum make_staging {
     MAKE_FINISH_PACKAGES,
 };
 
+#define PROVIDER_PROGRAM_MAX 512 /* of an interpreter's path, with its NUL */
+
 struct make_request {
     const struct provider_row *provider; /* the provider to make it; NULL: the configured one */
     const struct provider_row *fallback; /* with `provider`: if that one is unavailable; or NULL */
@@ -44,6 +46,8 @@ struct make_request {
     bool is_warm;       /* a kernel is wanted in it, if one is available at once */
     unsigned tier;      /* tier of its zygote */
     enum make_staging staging;
+    /* Interpreters of the host besides the daemon's own; empty: none. Copied with the struct. */
+    char python[PROVIDER_PROGRAM_MAX], node[PROVIDER_PROGRAM_MAX];
 };
 
 /* A box as its provider knows it. */
@@ -151,6 +155,8 @@ struct launched_events {
     void (*kernel_ended)(void *ctx, const struct kernel_end *end); /* may be NULL */
     void (*verdict)(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
                     const char *reason); /* may be NULL */
+    /* CPU time that belongs to a tenant and to no box. May be NULL. */
+    void (*spent)(void *ctx, const char *tenant, uint64_t cpu_us);
     /* A channel to the provider host of a row, replacing an earlier one; the callee owns it. May
      * be NULL. */
     void (*provider_host)(void *ctx, const char *name, int fd);

@@ -30,13 +30,15 @@ static int set_caps(uint64_t mask)
 static int empty_bounding_set(void)
 {
     for (int cap = 0; cap < 64; cap++) {
-        int is_there = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+        int r = prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 ? -errno : 0;
 
-        if (is_there < 0) /* beyond the kernel's last capability */
-            return errno == EINVAL ? 0 : -errno;
+        if (r == -EINVAL) /* beyond the kernel's last capability */
+            return 0;
         /* A container's set may be empty, and dropping what is not there needs a capability too. */
-        if (is_there && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-            return -errno;
+        if (r == -EPERM && (r = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) < 0)
+            return errno == EINVAL ? 0 : -errno;
+        if (r != 0)
+            return r > 0 ? -EPERM : r;
     }
     return 0;
 }

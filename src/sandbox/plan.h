@@ -35,26 +35,31 @@ enum step_kind {
     _STEP_KIND_MAX,
 };
 
+/* Whose inodes a bind shows. */
+enum plan_inodes {
+    INODES_OF_HOST, /* the folder or file itself */
+    INODES_OF_PART, /* a part of the plan's overlay */
+    INODES_OF_OWN,  /* those of an overlay of the source alone */
+};
+
 struct plan_step {
     enum step_kind kind;
     const char *target;
     const char *source;
-    int source_fd;      /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
-    size_t length;      /* FILE: bytes of `source`; 0: it is text, up to its NUL */
-    mode_t mode;        /* DIR, FILE, SHARE */
-    bool is_guests;     /* DIR, SHARE, SYMLINK: owned by the guest's id */
-    bool no_exec;       /* BIND: no program in it runs */
-    bool is_written;    /* BIND_DIR: not read-only, for an installer's result */
-    uint8_t overlay;    /* BIND: it is taken out of this overlay (number and 1); 0: of the host */
-    const char *within; /* of the overlay; "": all of it */
+    int source_fd;           /* BIND: a detached tree cloned by the launcher; -1: clone `source` */
+    size_t length;           /* FILE: bytes of `source`; 0: it is text, up to its NUL */
+    mode_t mode;             /* DIR, FILE, SHARE */
+    bool is_guests;          /* DIR, SHARE, SYMLINK: owned by the guest's id */
+    bool no_exec;            /* BIND: no program in it runs */
+    bool is_written;         /* BIND_DIR: not read-only, for an installer's result */
+    enum plan_inodes inodes; /* BIND */
+    const char *within;      /* INODES_OF_PART: the source as seen from the overlay's root */
 };
 
 /* A folder of the host with inodes of the box's own; what the box shows of it are binds. */
-#define PLAN_OVERLAYS_MAX 8
 struct plan_overlay {
-    const char *lower; /* the folder */
+    const char *lower; /* the folder; NULL: there is no such overlay */
     int lower_fd;      /* a detached tree of it, cloned by the launcher; -1: `lower` itself */
-    bool is_optional;  /* without it no layer is missing */
 };
 
 /* A folder of the box that file frames may name; all but the datasets can be written. */
@@ -81,11 +86,11 @@ struct sandbox_plan {
 
     /* root */
     const char *base;         /* an existing host folder where the root is put together */
+    const char *aside;        /* another one, for mounts that the box does not keep; NULL: none */
     const char *root_options; /* of the tmpfs: size, inodes, mode */
     const struct plan_step *steps;
     size_t step_count;
-    struct plan_overlay overlays[PLAN_OVERLAYS_MAX];
-    size_t overlay_count;
+    struct plan_overlay overlay; /* of all that is bound with INODES_OF_PART */
     bool has_shared; /* something of the host is shown without an overlay, which should have one */
     const char *hostname;
 

@@ -47,7 +47,7 @@ struct sandbox {
     int proc_fd;       /* a writable /proc; -1: none */
     int oom_fd;        /* the warden's own oom_score_adj; -1: none */
     char oom_score[8]; /* its value while no guest is being forked */
-    uint32_t overlays; /* bits: those that are mounted */
+    bool has_overlay;  /* the plan's overlay is mounted, and is the working folder */
     bool has_scope;    /* without namespaces: kill(-1) reaches the box's processes and no others */
     int outer_proc_fd; /* the host's /proc, kept only if the box has none; -1 */
     pid_t outer_pid;   /* the warden's pid there */

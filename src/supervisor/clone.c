@@ -114,6 +114,15 @@ static int attach_trees(struct supervisor *supervisor, struct error *err)
         str_format(name, sizeof(name), "bind%u", (unsigned)i);
         r = attach(supervisor->bind_tree[i], base, name, false, plan->binds[i].host, err);
     }
+    for (uint32_t i = 0; i < plan->interpreter_count && r == 0; i++) {
+        for (uint32_t j = 0; j < plan->interpreters[i].bind_count && r == 0; j++) {
+            char name[32];
+
+            str_format(name, sizeof(name), "other%u-%u", (unsigned)i, (unsigned)j);
+            r = attach(supervisor->interpreter_tree[i * LAUNCHER_INTERPRETER_BINDS + j], base, name,
+                       false, plan->interpreters[i].binds[j].host, err);
+        }
+    }
     for (uint32_t i = 0; i < plan->wheel_count && r == 0; i++) {
         char name[16];
 

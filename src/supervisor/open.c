@@ -61,6 +61,7 @@ void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec
     fill(supervisor->folder_fd, LAUNCHER_FOLDER_COUNT);
     fill(supervisor->folder_tree, LAUNCHER_FOLDER_COUNT);
     fill(supervisor->bind_tree, LAUNCHER_BINDS_MAX);
+    fill(supervisor->interpreter_tree, ARRAY_SIZE(supervisor->interpreter_tree));
     fill(supervisor->dataset_fd, LAUNCHER_DATASETS_MAX);
     fill(supervisor->tcp_fd, BROKER_TCP_MAX);
 }
@@ -84,6 +85,7 @@ void supervisor_close(struct supervisor *supervisor)
     close_all(supervisor->folder_fd, LAUNCHER_FOLDER_COUNT);
     close_all(supervisor->folder_tree, LAUNCHER_FOLDER_COUNT);
     close_all(supervisor->bind_tree, LAUNCHER_BINDS_MAX);
+    close_all(supervisor->interpreter_tree, ARRAY_SIZE(supervisor->interpreter_tree));
     close_all(supervisor->dataset_fd, LAUNCHER_DATASETS_MAX);
     close_all(supervisor->tcp_fd, BROKER_TCP_MAX);
     close_all(supervisor->wheel_tree, LAUNCHER_WHEELS_MAX);
@@ -373,10 +375,42 @@ void supervisor_take_trees(struct supervisor *supervisor)
     }
     for (size_t i = 0; i < box->bind_count; i++)
         take_tree(&supervisor->bind_tree[i], AT_FDCWD, box->binds[i].host);
+    for (size_t i = 0; i < supervisor->spec->interpreter_count; i++) {
+        const struct supervisor_interpreter *at = &supervisor->spec->interpreters[i];
+
+        for (size_t j = 0; j < at->folder_count; j++)
+            take_tree(&supervisor->interpreter_tree[i * LAUNCHER_INTERPRETER_BINDS + j], AT_FDCWD,
+                      at->folders[j]);
+    }
     for (size_t i = 0; i < supervisor->plan->wheel_count; i++)
         take_tree(&supervisor->wheel_tree[i], AT_FDCWD, supervisor->spec->wheels[i].host);
     if (box->root)
         take_tree(&supervisor->root_tree, AT_FDCWD, box->root);
+}
+
+static int write_interpreters(const struct supervisor_spec *spec, struct launcher_plan *plan,
+                              struct error *err)
+{
+    bool fits = true;
+
+    if (spec->interpreter_count > LAUNCHER_INTERPRETERS_MAX)
+        return error_set(err, -E2BIG, ERROR_BAD_CONFIG,
+                         "SANDBOX_INTERPRETERS: more than %d interpreters",
+                         LAUNCHER_INTERPRETERS_MAX);
+    for (size_t i = 0; i < spec->interpreter_count; i++) {
+        const struct supervisor_interpreter *from = &spec->interpreters[i];
+        struct launcher_interpreter *to = &plan->interpreters[i];
+
+        fits = fits && from->folder_count <= LAUNCHER_INTERPRETER_BINDS &&
+               str_copy(to->program, sizeof(to->program), from->program);
+        for (size_t j = 0; fits && j < from->folder_count; j++)
+            fits = str_copy(to->binds[j].host, sizeof(to->binds[j].host), from->folders[j]) &&
+                   str_copy(to->binds[j].box, sizeof(to->binds[j].box), from->folders[j]);
+        to->bind_count = fits ? (uint32_t)from->folder_count : 0;
+    }
+    plan->interpreter_count = (uint32_t)spec->interpreter_count;
+    plan->takes_listed_only = spec->takes_listed_only;
+    return fits ? 0 : error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "a path is too long");
 }
 
 /* ---- everything ---- */
@@ -427,6 +461,8 @@ int supervisor_write_plan(struct supervisor *supervisor, struct error *err)
     plan->cpu_millis = supervisor->spec->box.cpu_millis;
     plan->minimum = (uint32_t)supervisor->spec->box.minimum;
     plan->has_no_ceiling = supervisor->spec->has_no_ceiling;
+    if (write_interpreters(supervisor->spec, plan, err) < 0)
+        return err->num;
     return fits ? 0 : error_set(err, -ENAMETOOLONG, ERROR_BAD_INPUT, "a path is too long");
 }
 

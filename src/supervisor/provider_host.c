@@ -12,7 +12,8 @@
  * program, because it must not be able to run one with that id. A provider host of another type
  * than the daemon's is started when the broker says its first word to it: until then the channel
  * that the launcher offered waits in the rendezvous socket. When the launcher is gone the
- * provider host ends its boxes and exits, and so does the keeper.
+ * provider host ends its boxes and exits, and so does the keeper. The process `upstream`
+ * (upstream/upstream.h) is kept in the same way, under an id of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -230,7 +231,12 @@ static _Noreturn void keeper_child(struct supervisor *supervisor,
     if (r == 0 && (setsid() < 0 || chdir("/") < 0 || fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0))
         r = -errno;
     if (r == 0)
-        r = hand_off_privileges(-1, false);
+        r = hand_off_privileges(host->has_own_id && supervisor->is_range
+                                    ? (int64_t)supervisor->first + LAUNCHER_UPSTREAM_ID
+                                    : -1,
+                                host->has_own_id && supervisor->is_range);
+    if (r == 0 && host->has_own_id && prctl(PR_SET_DUMPABLE, 0) < 0) /* its environment: a key */
+        r = -errno;
     if (r < 0) {
         log_error("starting the provider host: %s", strerror(-r));
         _exit(1);

@@ -15,7 +15,8 @@
  *      broker, restarts it whenever it ends by itself, and answers protocol.h.
  * Before that a child is forked that waits until a box needs a network: then it becomes the egress
  * proxy, in the host's network, under its own id (egress.c). If boxes are made by a provider host,
- * another child keeps it running (provider_host.c). The kernel ends everything inside when the
+ * or a model server is configured (upstream/), other children keep those processes running
+ * (provider_host.c). The kernel ends everything inside when the
  * launcher dies; the launcher dies with the supervisor. Refused (ERROR_REFUSED) where user
  * namespaces are not available: sessions promise a /tmp of their own.
  *
@@ -44,6 +45,7 @@ struct supervisor_spec {
         const char *name;       /* name of the provider's row */
         const char *const *env; /* as broker_env, with secrets that only this host needs */
         bool is_lazy;           /* it is started when the broker first needs it */
+        bool has_own_id;        /* it needs no right of the caller's: an id of its own */
     } hosts[LAUNCHER_HOSTS_MAX];
     size_t host_count;
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
@@ -58,6 +60,14 @@ struct supervisor_spec {
     size_t wheel_count;
     struct launch_spec box; /* root, binds, id_base: the same for every box */
     bool has_no_ceiling;    /* the limits of `box` are no maximum */
+    /* Interpreters that a box may have besides those of `box`; opened now. */
+    const struct supervisor_interpreter {
+        const char *program; /* in a box */
+        const char *const *folders;
+        size_t folder_count;
+    } * interpreters;
+    size_t interpreter_count;
+    bool takes_listed_only; /* and no others */
     const char *python;     /* the default interpreter, as a path in a box; NULL: none */
     const char *layer;      /* of the default template; NULL: none */
     bool has_zygotes;       /* SANDBOX_WARM */

@@ -52,6 +52,7 @@ struct supervisor {
     int folder_fd[LAUNCHER_FOLDER_COUNT];
     int folder_tree[LAUNCHER_FOLDER_COUNT]; /* detached; root only */
     int bind_tree[LAUNCHER_BINDS_MAX], root_tree;
+    int interpreter_tree[LAUNCHER_INTERPRETERS_MAX * LAUNCHER_INTERPRETER_BINDS];
     int dataset_fd[LAUNCHER_DATASETS_MAX];
     int tcp_fd[BROKER_TCP_MAX];
     int wheel_tree[LAUNCHER_WHEELS_MAX];

@@ -96,7 +96,9 @@ void command_tell_start(struct command *command)
         channel_control(warden, FRAME_NOEXEC, command->id, payload, (size_t)length);
     } else if (command->has_started) {
         struct message_started started = {.start_ns = command->start_ns,
-                                          .flags = command->is_forked ? STARTED_FORKED : 0};
+                                          .flags = command->is_forked ? STARTED_FORKED : 0,
+                                          .pid = command->is_cell ? 0
+                                                                  : (uint32_t)MAX(command->pid, 0)};
         ssize_t length = message_started_pack(&started, payload, sizeof(payload));
 
         channel_control(warden, FRAME_STARTED, command->id, payload, (size_t)length);

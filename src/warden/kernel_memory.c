@@ -15,6 +15,9 @@
  * process's ids. A process that hides them (it is not dumpable) counts as if every page of its
  * address space were a mapping. Files in flight between sockets are bounded by RLIMIT_NOFILE.
  *
+ * In a container /proc/locks is covered for the warden too: process_locks.c counts them there. A
+ * process that hides its own may run until the machine's kernel memory has grown further.
+ *
  * The numbers are bounds, no quotas: a program that needs more than these in one box is an attack
  * or broken. What is refused by the system call filter needs no watching (sandbox/filter_table.h).
  */
@@ -234,12 +237,24 @@ static bool has_grown(unsigned long kib, unsigned long *least_kib, unsigned long
     return has;
 }
 
+/* `has_grown_far`: by as much as is the most that a process may hide. */
+static bool has_too_many_locks(const struct sandbox *sandbox, bool has_grown_far,
+                               bool *is_suspicious)
+{
+    unsigned locks = 0;
+    bool is_hidden;
+
+    if (sandbox->plan->has_container)
+        return process_locks_are_over(sandbox, &is_hidden) || (is_hidden && has_grown_far);
+    *is_suspicious |= !count_locks(sandbox, &locks);
+    return locks > LIMIT_BOX_FILE_LOCKS;
+}
+
 bool kernel_memory_is_over(struct kernel_memory *memory, const struct sandbox *sandbox)
 {
     char text[TEXT_BYTES];
     unsigned long kib;
-    unsigned locks = 0;
-    bool is_suspicious;
+    bool is_suspicious, has_grown_far;
 
     if (has_too_many_sockets(memory))
         return true;
@@ -247,7 +262,9 @@ bool kernel_memory_is_over(struct kernel_memory *memory, const struct sandbox *s
         return false;
     kib = number_of(text, "SUnreclaim:", "");
     is_suspicious = has_grown(kib, &memory->files_kib, LIMIT_BOX_FILES_GROWTH);
-    if (has_grown(kib, &memory->locks_kib, LIMIT_BOX_KERNEL_GROWTH))
-        is_suspicious |= !count_locks(sandbox, &locks);
-    return locks > LIMIT_BOX_FILE_LOCKS || (is_suspicious && has_too_many_files(sandbox));
+    has_grown_far = has_grown(kib, &memory->hidden_kib, LIMIT_BOX_HIDDEN_GROWTH);
+    if (has_grown(kib, &memory->locks_kib, LIMIT_BOX_KERNEL_GROWTH) &&
+        has_too_many_locks(sandbox, has_grown_far, &is_suspicious))
+        return true;
+    return is_suspicious && has_too_many_files(sandbox);
 }

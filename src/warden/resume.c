@@ -6,6 +6,7 @@
  * are dropped. The answer is one INVENTORY for each command, then WELCOME; nothing else is sent
  * before that.
  */
+#include "base/cleanup.h"
 #include "warden/kernel.h"
 
 static void tell_inventory(struct command *command, uint32_t generation)
@@ -15,8 +16,9 @@ static void tell_inventory(struct command *command, uint32_t generation)
         .start_ns = command->has_started ? command->start_ns : 0,
         .input_received = command->in.received,
         .input_ended = command->in.has_end,
+        .pid = command->is_cell ? 0 : (uint32_t)MAX(command->pid, 0),
     };
-    uint8_t payload[80];
+    uint8_t payload[96];
     ssize_t length;
 
     if (command->has_started)

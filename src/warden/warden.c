@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "sys/packet.h"
+#include "sys/slice.h"
 #include "warden/warden_private.h"
 
 /*
@@ -157,6 +158,7 @@ static _Noreturn void run(struct sandbox *sandbox, int in_fd, int out_fd)
     };
     int r = loop_init(&warden.loop);
 
+    slice_be_short(); /* what it starts has the usual one */
     if (r == 0)
         r = signals_open(&warden);
     if (r == 0)

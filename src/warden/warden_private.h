@@ -34,7 +34,7 @@ struct zygote;
 struct kernel_memory {
     int sockets_fd, sockets6_fd, machine_fd;
     /* unreclaimable kernel memory of the machine when locks and when files were counted */
-    unsigned long locks_kib, files_kib;
+    unsigned long locks_kib, files_kib, hidden_kib;
 };
 
 struct warden {
@@ -191,6 +191,10 @@ void drain_take(struct warden *warden, int fd); /* owns it */
 /* What cannot be opened is not watched. */
 void kernel_memory_open(struct kernel_memory *memory, const struct sandbox *sandbox);
 bool kernel_memory_is_over(struct kernel_memory *memory, const struct sandbox *sandbox);
+
+/* process_locks.c: more locks than a box may have, or than can be counted; *ret_is_hidden: there
+ * is a process whose locks cannot be seen. */
+bool process_locks_are_over(const struct sandbox *sandbox, bool *ret_is_hidden);
 
 /* watch.c */
 int watch_start(struct warden *warden);

@@ -157,8 +157,10 @@ ssize_t message_started_pack(const struct message_started *started, uint8_t *dat
     struct pack pack = {.data = data, .capacity = size};
 
     pack_u64(&pack, started->start_ns);
-    if (started->flags)
+    if (started->flags || started->pid)
         pack_u8(&pack, started->flags);
+    if (started->pid)
+        pack_u32(&pack, started->pid);
     return packed(&pack);
 }
 
@@ -168,11 +170,18 @@ int message_started_unpack(const struct frame *frame, struct message_started *re
 
     ret->start_ns = unpack_u64(&unpack);
     ret->flags = 0;
-    if (unpack.left > 0) {
+    ret->pid = 0;
+    if (unpack.left > 0)
         ret->flags = unpack_u8(&unpack);
-        if (ret->flags != STARTED_FORKED)
+    if (unpack.left > 0) {
+        ret->pid = unpack_u32(&unpack);
+        if (ret->pid == 0 || ret->pid > INT32_MAX)
             return -EPROTO;
+    } else if (frame->length > sizeof(ret->start_ns) && ret->flags == 0) {
+        return -EPROTO;
     }
+    if (ret->flags & ~STARTED_FORKED)
+        return -EPROTO;
     return unpacked(&unpack);
 }
 
@@ -225,6 +234,8 @@ ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_
     }
     pack_u64(&pack, inventory->input_received);
     pack_u8(&pack, inventory->input_ended);
+    if (inventory->pid)
+        pack_u32(&pack, inventory->pid);
     return packed(&pack);
 }
 
@@ -244,7 +255,13 @@ int message_inventory_unpack(const struct frame *frame, struct message_inventory
     ret->input_received = unpack_u64(&unpack);
     has_ended = unpack_u8(&unpack);
     ret->input_ended = has_ended;
-    if (has_ended > 1)
+    ret->pid = 0; /* unknown, or of an older warden */
+    if (unpack.left > 0) {
+        ret->pid = unpack_u32(&unpack);
+        if (ret->pid == 0)
+            return -EPROTO;
+    }
+    if (has_ended > 1 || ret->pid > INT32_MAX)
         return -EPROTO;
     for (int i = 0; i < MESSAGE_STREAMS; i++) {
         if (ret->acked[i] > ret->read[i])

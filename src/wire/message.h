@@ -126,11 +126,12 @@ struct message_ack {
 ssize_t message_ack_pack(const struct message_ack *ack, uint8_t *data, size_t size);
 int message_ack_unpack(const struct frame *frame, struct message_ack *ret);
 
-/* STARTED: when, on the monotonic clock that box and host share. Flags may be left out: none. */
+/* STARTED: when, on the monotonic clock that box and host share, and the pid that the box sees. */
 #define STARTED_FORKED 1u /* from the box's zygote */
 struct message_started {
     uint64_t start_ns;
     uint8_t flags;
+    uint32_t pid; /* 0: unknown. It and the flags may be left out: zero. */
 };
 ssize_t message_started_pack(const struct message_started *started, uint8_t *data, size_t size);
 int message_started_unpack(const struct frame *frame, struct message_started *ret);
@@ -172,6 +173,7 @@ struct message_inventory {
     uint64_t read[MESSAGE_STREAMS];  /* bytes written by the guest so far */
     uint64_t input_received;         /* standard input continues at this offset */
     bool input_ended;
+    uint32_t pid; /* as in STARTED; may be left out */
 };
 ssize_t message_inventory_pack(const struct message_inventory *inventory, uint8_t *data,
                                size_t size);

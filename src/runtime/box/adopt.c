@@ -79,6 +79,7 @@ static void call_continue(struct call *call, const struct box_found *found, bool
     call->is_pty = found->is_pty;
     call->is_cell = found->is_cell;
     call->kernel = found->kernel;
+    call->pid = found->pid;
     call->is_adopted = true;
     call->has_started = found->has_started;
     if (found->has_exited)
@@ -223,6 +224,7 @@ static bool on_inventory(struct adoption *adoption, const struct frame *frame)
         .is_forked = inventory.flags & INVENTORY_FORKED,
         .is_cell = inventory.flags & INVENTORY_CELL,
         .kernel = inventory.kernel,
+        .pid = inventory.pid,
         .start_ns = inventory.start_ns,
         .input = inventory.input_received,
     };

@@ -73,6 +73,8 @@ void box_resume(struct box *box, uint32_t id, enum box_stream stream);
 void box_signal(struct box *box, uint32_t id, int signal);
 /* 0, -ENOTTY: no pty, -ESRCH: it has ended, -EINVAL: over LIMIT_TERMINAL. */
 int box_resize(struct box *box, uint32_t id, unsigned rows, unsigned columns);
+/* The pid of a started exec, as its own box sees it and its warden says; 0: unknown. */
+uint32_t box_pid(struct box *box, uint32_t id);
 /*
  * An exec with `keeps` has ended or failed, and the caller has recorded it: the warden may drop it.
  * A running exec is not dropped.
@@ -131,6 +133,7 @@ struct box_found {
     bool is_forked;                       /* also: forked by the box's zygote */
     bool is_cell;
     uint32_t kernel; /* the cell's kernel */
+    uint32_t pid;    /* box_pid() */
     uint64_t start_ns;
     uint64_t first[BOX_STREAMS];   /* offsets of the oldest bytes that are still available */
     uint64_t written[BOX_STREAMS]; /* bytes written by the guest so far */

@@ -61,6 +61,7 @@ struct call {
     bool is_script;   /* a cell that ends with its kernel */
     bool is_adopted;  /* adopted: unknown whether it is a script */
     uint32_t kernel;  /* a cell's */
+    uint32_t pid;     /* in the box, as its warden says; 0: unknown */
     bool has_exited;
     struct exec_end end; /* stored while output is still held */
 

@@ -337,6 +337,13 @@ static bool on_no_exec(struct box *box, struct call *call, const struct frame *f
     return true;
 }
 
+uint32_t box_pid(struct box *box, uint32_t id)
+{
+    const struct call *call = box_call(box, id, CALL_EXEC);
+
+    return call ? call->pid : 0;
+}
+
 static bool on_started(struct call *call, const struct frame *frame)
 {
     struct message_started started;
@@ -344,6 +351,7 @@ static bool on_started(struct call *call, const struct frame *frame)
     if (message_started_unpack(frame, &started) < 0 || call->has_started)
         return false;
     call->has_started = true;
+    call->pid = started.pid;
     call->start_deadline_ms = 0;
     /* Measured by the host's own clock from the arrival of STARTED: a warden cannot give itself
      * more time. */

@@ -15,6 +15,10 @@
 #include "runtime/docker/docker_private.h"
 
 static const char *const tmpfs_paths[] = {"/tmp", "/workspace", "/home/user"};
+/* For the warden's link /mnt/data to /workspace (boxes/container.c): most images have no such name,
+ * and their root is read-only. */
+#define MNT "/mnt"
+#define MNT_OPTIONS "rw,noexec,nosuid,nodev,size=4096,nr_inodes=8,mode=0755,uid=1000,gid=1000"
 static const char *const tmpfs_modes[] = {"1777", "0755", "0755"};
 
 /*
@@ -98,6 +102,7 @@ static json_t *tmpfs_json(const struct container_spec *spec)
                    (unsigned long long)LIMIT_INODES(spec->disk_bytes), tmpfs_modes[i]);
         json_object_set_new(all, tmpfs_paths[i], json_string(text));
     }
+    json_object_set_new(all, MNT, json_string(MNT_OPTIONS));
     return all;
 }
 
@@ -251,7 +256,7 @@ static bool has_tmpfs(const json_t *host, const struct container_spec *spec)
         if (!strstr(options, size) || !strstr(options, "nosuid") || !strstr(options, "nodev"))
             return false;
     }
-    return true;
+    return is_text(json_object_get(host, "Tmpfs"), MNT, MNT_OPTIONS);
 }
 
 /* Takes over `asked`. */

@@ -22,6 +22,8 @@ static int copy_layer(const char *layer, char ret[HASH_TEXT_MAX], struct error *
     return 0;
 }
 
+_Static_assert(PROVIDER_PROGRAM_MAX == LAUNCHER_PROGRAM_MAX, "a path fits into the message");
+
 int warm_fill_make(const struct make_request *request, struct launcher_make *make,
                    struct error *err)
 {
@@ -37,6 +39,8 @@ int warm_fill_make(const struct make_request *request, struct launcher_make *mak
     make->kernel = is_warm ? KERNEL_FIRST : 0;
     make->staging = staging[request->staging];
     str_copy(make->tenant, sizeof(make->tenant), request->tenant ? request->tenant : "");
+    str_copy(make->python, sizeof(make->python), request->python);
+    str_copy(make->node, sizeof(make->node), request->node);
     return copy_layer(request->layer, make->layer, err);
 }
 
@@ -335,6 +339,10 @@ bool warm_dispatch(struct launched_provider *self, const struct launcher_message
         return true;
     case LAUNCHER_VERDICT:
         on_verdict(self, &message->verdict);
+        return true;
+    case LAUNCHER_SPENT:
+        if (self->events.spent)
+            self->events.spent(self->ctx, message->spent.tenant, message->spent.cpu_us);
         return true;
     default:
         return false;

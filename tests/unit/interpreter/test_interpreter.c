@@ -551,11 +551,76 @@ static void root_folder_is_not_left(void **state)
     assert_non_null(strstr(err.text, "SANDBOX_ROOT: opening the folder"));
 }
 
+/* ---- named by a path, as the launcher takes it ---- */
+
+static void adopts(enum interpreter_kind kind, const char *path, const char *bind)
+{
+    interpreter_free(&found);
+    if (interpreter_adopt(kind, path, &found, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(found.bind_count, bind ? 1 : 0);
+    if (bind)
+        assert_string_equal(found.binds[0], bind);
+}
+
+static void refuses(enum interpreter_kind kind, const char *path, const char *why)
+{
+    interpreter_free(&found);
+    assert_true(interpreter_adopt(kind, path, &found, &err) < 0);
+    assert_null(found.path); /* written on success only */
+    assert_ptr_equal(err.code, ERROR_NO_INTERPRETER);
+    assert_non_null(strstr(err.text, interpreter_setting(kind)));
+    if (!strstr(err.text, why))
+        fail_msg("'%s' does not say '%s'", err.text, why);
+}
+
+static void test_a_path_is_taken_as_it_is(void **state)
+{
+    (void)state;
+    put_python("a", "3.12");
+    adopts(INTERPRETER_PYTHON, at("a/bin/python3.12"), at("a"));
+    adopts(INTERPRETER_PYTHON, at("a/bin/python3"), at("a")); /* a link that the box has too */
+    put("n/bin/node", ELF, 0755);
+    put("n/include/node/node.h", "", 0644);
+    adopts(INTERPRETER_NODE, at("n/bin/node"), at("n"));
+}
+
+static void test_a_path_that_no_box_has(void **state)
+{
+    (void)state;
+    put_python("a", "3.12");
+    link_to("a/bin/python3.12", "short");
+    refuses(INTERPRETER_PYTHON, at("short"), at("a/bin/python3.12")); /* what to name instead */
+    refuses(INTERPRETER_PYTHON, at("none"), "no such file");
+    refuses(INTERPRETER_PYTHON, "python3", "absolute");
+    refuses(INTERPRETER_PYTHON, at("a/bin/../bin/python3"), "absolute");
+    refuses(INTERPRETER_PYTHON, "/proc/self/exe", "");
+}
+
+static void test_a_path_to_something_else(void **state)
+{
+    (void)state;
+    put("s/bin/python3", "#!/bin/sh\n", 0755);
+    refuses(INTERPRETER_PYTHON, at("s/bin/python3"), "script");
+    put("w/bin/python3", ELF, 0755); /* its prefix would be shown, and is no Python's */
+    put("w/diary", "canary", 0644);
+    refuses(INTERPRETER_PYTHON, at("w/bin/python3"), "no lib/python3*/os.py");
+    refuses(INTERPRETER_NODE, at("w/bin/python3"), "more than Node.js");
+    put("home/bin/python3", ELF, 0755); /* a home folder, whatever is in it */
+    put("home/lib/python3.12/os.py", "", 0644);
+    refuses(INTERPRETER_PYTHON, at("home/bin/python3"), "more than Python");
+    refuses(INTERPRETER_PYTHON, at("home/bin"), "no program");
+    refuses(INTERPRETER_PYTHON, "/dev/null", "no program");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_path_is_taken_as_it_is),
+        TEST(test_a_path_that_no_box_has),
+        TEST(test_a_path_to_something_else),
         TEST(bash),
         TEST(the_one_of_the_system_needs_no_binds),
         TEST(prefix_of_its_own),

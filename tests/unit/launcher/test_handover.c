@@ -60,6 +60,7 @@ static const struct handover_box box_sample = {
     .has_owner = true,
     .owner_slot = 9,
     .tenant = "acme",
+    .account = "acme-2",
 };
 
 static const struct handover_kernel kernel_sample = {
@@ -142,6 +143,7 @@ static void comes_back_as_it_was(void **state)
     assert_true(heard.box.has_owner);
     assert_int_equal(heard.box.owner_slot, 9);
     assert_string_equal(heard.box.tenant, "acme");
+    assert_string_equal(heard.box.account, "acme-2");
     assert_memory_equal(&heard.kernel, &kernel_sample, sizeof(kernel_sample));
 }
 
@@ -210,6 +212,30 @@ static void later_fields_are_passed_over(void **state)
     assert_true(hear(longer.data, longer.length, &heard, &err) < 0);
 }
 
+/* Of a version that did not divide CPU time: its record ends before the account. */
+static void earlier_boxes_have_no_account(void **state)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(HANDOVER_BYTES_MAX);
+    struct handover_box box = box_sample;
+    struct error err = {0};
+    struct heard heard;
+    size_t at;
+
+    (void)state;
+    box.account[0] = 0; /* two bytes, its length */
+    assert_int_equal(handover_begin(&text, &launcher_sample), 0);
+    at = text.length + 1;
+    assert_int_equal(handover_add_box(&text, &box), 0);
+    text.length -= 2;
+    for (size_t i = 0, size = text.length - at - 4; i < 4; i++)
+        text.data[at + i] = (char)(size >> (8 * i));
+    handover_end(&text);
+    assert_int_equal(hear(text.data, text.length, &heard, &err), 0);
+    assert_int_equal(heard.boxes, 1);
+    assert_string_equal(heard.box.tenant, "acme");
+    assert_string_equal(heard.box.account, "");
+}
+
 static void other_versions_are_refused_with_words(void **state)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(HANDOVER_BYTES_MAX);
@@ -235,6 +261,7 @@ int main(void)
         cmocka_unit_test(nothing_less_is_taken),
         cmocka_unit_test(any_byte_may_be_wrong),
         cmocka_unit_test(later_fields_are_passed_over),
+        cmocka_unit_test(earlier_boxes_have_no_account),
         cmocka_unit_test(other_versions_are_refused_with_words),
     };
 

@@ -88,25 +88,25 @@ static void test_taken(void **state)
     struct launcher_make other = run;
     struct managed_box *first, *second;
 
-    assert_null(pool_take(launcher, &run)); /* it is noted that somebody wanted one */
+    assert_null(pool_take(launcher, &run, NULL)); /* it is noted that somebody wanted one */
     first = stand(launcher, &run, 11);
     second = stand(launcher, &run, 12);
     assert_int_equal(count(launcher), 2);
     assert_int_equal(launcher->box_count, 0);
     other.pids++;
-    assert_null(pool_take(launcher, &other));
+    assert_null(pool_take(launcher, &other, NULL));
     other = run;
     other.serial = 9;
     memcpy(other.key, "r_2", 4);
-    assert_ptr_equal(pool_take(launcher, &other), second); /* the newest is the warmest */
+    assert_ptr_equal(pool_take(launcher, &other, NULL), second); /* the newest is the warmest */
     assert_false(second->is_prewarmed);
     assert_int_equal(second->make.serial, 9);
     assert_string_equal(second->facts.key, "r_2");
     assert_true(second->facts.is_pooled);
     assert_int_equal(second->generation, 2);
     assert_int_equal(launcher->box_count, 1);
-    assert_ptr_equal(pool_take(launcher, &run), first);
-    assert_null(pool_take(launcher, &run));
+    assert_ptr_equal(pool_take(launcher, &run, NULL), first);
+    assert_null(pool_take(launcher, &run, NULL));
     assert_int_equal(count(launcher), 0);
     boxes_free(first);
     boxes_free(second);
@@ -120,13 +120,13 @@ static void test_none_without_its_kernel(void **state)
     struct launcher *launcher = &fixture->launcher;
     struct managed_box *box;
 
-    pool_take(launcher, &run);
+    pool_take(launcher, &run, NULL);
     box = boxes_new(launcher, &run, true);
     box->launched.pid_fd = -1;
     launcher->pool.buckets[0].bringup_count = 1;
     pool_stands(launcher, box); /* the zygote did not want to */
     assert_int_equal(count(launcher), 0);
-    assert_null(pool_take(launcher, &run));
+    assert_null(pool_take(launcher, &run, NULL));
     boxes_free(box); /* as its end does */
     assert_int_equal(launcher->pool.buckets[0].bringup_count, 0);
     assert_true(launcher->pool.buckets[0].retry_at_ms > 0);
@@ -138,14 +138,14 @@ static void test_lost_in_its_bucket(void **state)
     struct launcher *launcher = &fixture->launcher;
     struct managed_box *first, *second, *third;
 
-    pool_take(launcher, &run);
+    pool_take(launcher, &run, NULL);
     first = stand(launcher, &run, 1);
     second = stand(launcher, &run, 2);
     third = stand(launcher, &run, 3);
     boxes_free(second);
     assert_int_equal(count(launcher), 2);
-    assert_ptr_equal(pool_take(launcher, &run), third);
-    assert_ptr_equal(pool_take(launcher, &run), first);
+    assert_ptr_equal(pool_take(launcher, &run, NULL), third);
+    assert_ptr_equal(pool_take(launcher, &run, NULL), first);
     boxes_free(first);
     boxes_free(third);
 }
@@ -157,7 +157,7 @@ static void test_let_go(void **state)
     struct launcher *launcher = &fixture->launcher;
     struct managed_box *boxes[3];
 
-    pool_take(launcher, &run);
+    pool_take(launcher, &run, NULL);
     for (uint32_t i = 0; i < 3; i++)
         boxes[i] = stand(launcher, &run, i + 1);
     launcher->pool.buckets[0].demand = (struct pool_demand){0};
@@ -174,7 +174,7 @@ static void test_let_go(void **state)
     boxes_free(boxes[1]);
     pool_tick(launcher);
     assert_int_equal(count(launcher), 1);
-    assert_ptr_equal(pool_take(launcher, &run), boxes[2]);
+    assert_ptr_equal(pool_take(launcher, &run, NULL), boxes[2]);
     boxes_free(boxes[2]);
 }
 
@@ -184,7 +184,7 @@ static void test_nothing_while_something_is_made_or_held(void **state)
     struct launcher *launcher = &fixture->launcher;
     uint64_t now = clock_now_ms();
 
-    pool_take(launcher, &run);
+    pool_take(launcher, &run, NULL);
     assert_false(pool_is_due(launcher, now)); /* its run has the machine to itself for a moment */
     assert_true(pool_is_due(launcher, now + POOL_HOLD_MS + 1000));
     pool_release(launcher);
@@ -203,16 +203,16 @@ static void test_off(void **state)
     struct launcher_make installer = run;
 
     installer.staging = STAGING_TEMPLATE;
-    assert_null(pool_take(launcher, &installer));
+    assert_null(pool_take(launcher, &installer, NULL));
     assert_false(launcher->pool.buckets[0].is_used);
     fixture->plan.pool_size = 0;
     pool_start(launcher);
-    assert_null(pool_take(launcher, &run));
+    assert_null(pool_take(launcher, &run, NULL));
     assert_false(launcher->pool.is_due);
     assert_false(launcher->pool.buckets[0].is_used);
     fixture->plan.pool_size = 4;
     launcher->is_stopping = true;
-    assert_null(pool_take(launcher, &run));
+    assert_null(pool_take(launcher, &run, NULL));
     assert_false(launcher->pool.buckets[0].is_used);
 }
 
@@ -224,17 +224,17 @@ static void test_buckets_are_few(void **state)
     struct launcher_make kind = run;
     struct managed_box *box;
 
-    pool_take(launcher, &run);
+    pool_take(launcher, &run, NULL);
     box = stand(launcher, &run, 1);
     for (uint32_t i = 0; i < 3 * LIMIT_POOL_BUCKETS; i++) {
         kind.pids = 100 + i;
-        assert_null(pool_take(launcher, &kind));
+        assert_null(pool_take(launcher, &kind, NULL));
         if (i % 2) /* nobody asks for every second any more */
             for (size_t j = 1; j < LIMIT_POOL_BUCKETS; j++)
                 if (launcher->pool.buckets[j].shape.pids == kind.pids)
                     launcher->pool.buckets[j].demand = (struct pool_demand){0};
     }
-    assert_ptr_equal(pool_take(launcher, &run), box);
+    assert_ptr_equal(pool_take(launcher, &run, NULL), box);
     boxes_free(box);
 }
 
@@ -264,9 +264,9 @@ static void test_the_layer_changes(void **state)
     memcpy(new.layer, NEW, sizeof(NEW));
     zygote_owner_name(&old);
     zygote_owner_name(&new);
-    pool_take(launcher, &run);
+    pool_take(launcher, &run, NULL);
     other = stand(launcher, &run, 1);
-    pool_take(launcher, &old);
+    pool_take(launcher, &old, NULL);
     idle = stand(launcher, &old, 2);
     late = boxes_new(launcher, &old, true);
     late->launched.pid_fd = -1;
@@ -285,13 +285,13 @@ static void test_the_layer_changes(void **state)
     assert_int_equal(pool_bucket_of(launcher, NEW)->least, 1);
     assert_true(pool_demand_milli(&pool_bucket_of(launcher, NEW)->demand, clock_now_ms()) > 500);
     idle = stand(launcher, &new, 3);
-    assert_ptr_equal(pool_take(launcher, &new), idle);
+    assert_ptr_equal(pool_take(launcher, &new, NULL), idle);
     boxes_free(idle);
-    assert_null(pool_take(launcher, &old)); /* whoever has it still may ask */
+    assert_null(pool_take(launcher, &old, NULL)); /* whoever has it still may ask */
     idle = stand(launcher, &old, 4);
-    assert_ptr_equal(pool_take(launcher, &old), idle);
+    assert_ptr_equal(pool_take(launcher, &old, NULL), idle);
     boxes_free(idle);
-    assert_ptr_equal(pool_take(launcher, &run), other);
+    assert_ptr_equal(pool_take(launcher, &run, NULL), other);
     boxes_free(other);
 }
 
@@ -304,12 +304,12 @@ static void test_the_first_layer_and_none(void **state)
     struct managed_box *plain, *box;
 
     memcpy(old.layer, OLD, sizeof(OLD));
-    pool_take(launcher, &run);
+    pool_take(launcher, &run, NULL);
     plain = stand(launcher, &run, 1);
     pool_renew(launcher, "", OLD);
     assert_int_equal(count(launcher), 1);
     assert_null(pool_bucket_of(launcher, OLD));
-    pool_take(launcher, &old);
+    pool_take(launcher, &old, NULL);
     box = stand(launcher, &old, 2);
     pool_renew(launcher, OLD, "");
     assert_int_equal(count(launcher), 2);
@@ -317,7 +317,7 @@ static void test_the_first_layer_and_none(void **state)
     assert_int_equal(count(launcher), 1);
     assert_null(pool_bucket_of(launcher, OLD));
     boxes_free(box);
-    assert_ptr_equal(pool_take(launcher, &run), plain);
+    assert_ptr_equal(pool_take(launcher, &run, NULL), plain);
     boxes_free(plain);
 }
 

@@ -38,7 +38,9 @@ static const struct launcher_message samples[] = {
               .tier = 2,
               .kernel = 1,
               .staging = STAGING_PACKAGES,
-              .tenant = "acme-2"}},
+              .tenant = "acme-2",
+              .python = "/home/user/with space/\xc3\xa9/bin/python",
+              .node = "/opt/node/bin/node"}},
     {.type = LAUNCHER_END, .number = 4000000000},
     {.type = LAUNCHER_USAGE, .number = 12},
     {.type = LAUNCHER_QUIT},
@@ -96,6 +98,7 @@ static const struct launcher_message samples[] = {
      .failed = {.num = -EACCES, .code = ERROR_REFUSED, .text = "no key: 'bailey key new'"}},
     {.type = LAUNCHER_SETTINGS},
     {.type = LAUNCHER_PROVIDER_HOST, .host = "docker"},
+    {.type = LAUNCHER_SPENT, .spent = {.tenant = "acme", .cpu_us = UINT64_MAX}},
 };
 
 static size_t pack(const struct launcher_message *message, uint8_t *data)

@@ -226,7 +226,7 @@ static void test_started_and_numbers(void **state)
     assert_true(back.start_ns == UINT64_MAX - 1 && back.flags == 0);
     check_lengths(FRAME_STARTED, data, length, length);
     assert_int_equal(message_started_pack(&started, data, 7), -EMSGSIZE);
-    data[8] = 0; /* flags are there when there are some, and no others than we know */
+    data[8] = 0; /* flags are there when there are some or a pid, and no others than we know */
     frame = frame_of(data, 9);
     assert_int_equal(message_started_unpack(&frame, &back), -EPROTO);
     data[8] = 0x80 | STARTED_FORKED;
@@ -240,6 +240,17 @@ static void test_started_and_numbers(void **state)
     frame = frame_of(data, length + 1);
     assert_int_equal(message_started_unpack(&frame, &back), -EPROTO);
     assert_int_equal(message_started_pack(&started, data, 8), -EMSGSIZE);
+
+    started = (struct message_started){.start_ns = 1, .pid = 4711};
+    length = message_started_pack(&started, data, sizeof(data));
+    frame = frame_of(data, length);
+    assert_int_equal(message_started_unpack(&frame, &back), 0);
+    assert_true(back.start_ns == 1 && back.flags == 0 && back.pid == 4711);
+    frame = frame_of(data, length - 1);
+    assert_int_equal(message_started_unpack(&frame, &back), -EPROTO);
+    memset(data + 9, 0xff, 4); /* no pid is that high */
+    frame = frame_of(data, length);
+    assert_int_equal(message_started_unpack(&frame, &back), -EPROTO);
 
     length = message_number_pack(UINT32_MAX - 1, data, sizeof(data));
     frame = frame_of(data, length);

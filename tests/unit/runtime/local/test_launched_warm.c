@@ -24,6 +24,7 @@ struct stage {
     struct error error;
     struct warm_state state[4];
     char verdict[400];
+    char spent[100];
 };
 
 static void on_nothing(void *ctx)
@@ -95,8 +96,15 @@ static void on_verdict(void *ctx, uint32_t number, bool is_allowed, const char *
              port, reason);
 }
 
+static void on_spent(void *ctx, const char *tenant, uint64_t cpu_us)
+{
+    struct stage *stage = ctx;
+
+    snprintf(stage->spent, sizeof(stage->spent), "%s %llu", tenant, (unsigned long long)cpu_us);
+}
+
 static const struct launched_events events = {
-    .gone = on_nothing, .kernel_ended = on_kernel_ended, .verdict = on_verdict};
+    .gone = on_nothing, .kernel_ended = on_kernel_ended, .verdict = on_verdict, .spent = on_spent};
 static const struct make_events make_events = {.made = on_made};
 
 static void answer(struct stage *stage, const struct launcher_message *message, int fd)
@@ -334,6 +342,16 @@ static void test_verdicts(void **state)
     assert_string_equal(stage->verdict, "4 1 a.b 443 list");
 }
 
+static void test_spent(void **state)
+{
+    struct stage *stage = *state;
+    struct launcher_message message = {.type = LAUNCHER_SPENT,
+                                       .spent = {.tenant = "acme", .cpu_us = 1500}};
+
+    answer(stage, &message, -1);
+    assert_string_equal(stage->spent, "acme 1500");
+}
+
 /* Answers still come, and nobody is called. */
 static void test_forgotten(void **state)
 {
@@ -384,6 +402,7 @@ int main(void)
         TEST(test_layers),
         TEST(test_looks),
         TEST(test_verdicts),
+        TEST(test_spent),
         TEST(test_forgotten),
     };
 
