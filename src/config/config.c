@@ -247,6 +247,7 @@ void config_free(struct config *config)
     free(config->file);
     strv_free(config->blocked_imports);
     strv_free(config->languages);
+    strv_free(config->interpreters);
     strv_free(config->dataset_folders);
     strv_free(config->index_hosts);
     strv_free(config->install_allow);
@@ -254,6 +255,7 @@ void config_free(struct config *config)
     strv_free(config->listen);
     strv_free(config->hosts);
     strv_free(config->cors_origins);
+    strv_free(config->e2b_templates);
     memset(config, 0, sizeof(*config));
 }
 

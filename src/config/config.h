@@ -40,6 +40,7 @@ enum config_key {
     KEY_ID_BASE,
     KEY_ROOT,
     KEY_PYTHON,
+    KEY_INTERPRETERS,
     KEY_STATE_DIR,
     KEY_DAEMON_IDLE,
     KEY_LOG,
@@ -65,6 +66,7 @@ enum config_key {
     KEY_HOSTS,
     KEY_CORS_ORIGINS,
     KEY_EXECUTE_OPEN,
+    KEY_E2B_TEMPLATES,
     KEY_QUEUE,
     KEY_HEAD_TIME,
     KEY_BODY_TIME,
@@ -102,6 +104,10 @@ enum config_key {
     KEY_PROVIDER_PER,
     KEY_PROVIDER_ITEM_SHAPE,
     KEY_PROVIDER_ENABLED,
+    KEY_UPSTREAM_URL,
+    KEY_UPSTREAM_KEY_FILE,
+    KEY_UPSTREAM_MODEL,
+    KEY_UPSTREAM_TIMEOUT,
     _KEY_MAX,
 };
 
@@ -123,7 +129,6 @@ struct config {
     enum isolation isolation;
     enum store_code store_code;
     bool block_imports;
-    bool code_interpreter; /* providers.code_interpreter.enabled: the Responses door is wanted */
     bool auto_install;
     char **blocked_imports; /* strv */
     char **languages;       /* strv */
@@ -133,6 +138,7 @@ struct config {
     const char *root;          /* NULL: the host's /usr */
     const char *python;        /* NULL: search for one */
     const char *node;          /* the same for JavaScript */
+    char **interpreters;       /* strv of absolute paths that callers may name; empty: see table */
     const char *template_name; /* "python": the host's own; "auto": data, or that */
     bool is_warm;              /* zygotes */
     uint32_t pool_size;        /* prewarmed boxes, at most; 0: no pool */
@@ -153,6 +159,19 @@ struct config {
         uint64_t pull_wait_ms; /* how long a box waits for an image that the daemon pulls */
     } docker;
 
+    struct {                  /* the model server of the Responses door */
+        const char *url;      /* the base of its Chat Completions API; NULL: none */
+        const char *key_file; /* read by `bailey serve` only; NULL: none */
+        const char *model;    /* for requests that name none; NULL: "default" */
+        uint64_t timeout_ms;  /* for one answer of the model */
+    } upstream;
+    struct { /* what models get to run code with */
+        bool is_enabled;
+        bool is_per_execution;      /* a new box for each call */
+        bool is_nested;             /* the shape of its items */
+        uint64_t claim_ms, time_ms; /* until there is a box; for one execution */
+    } code_interpreter;
+
     /* the daemon */
     const char *state; /* NULL: the XDG state folder */
     enum log_level log_level;
@@ -166,6 +185,7 @@ struct config {
     const char *tls_certificate, *tls_key; /* NULL: plain */
     char **hosts, **cors_origins;          /* strv */
     bool execute_is_open;                  /* POST /execute without a key */
+    char **e2b_templates;                  /* "NAME=TEMPLATE", "NAME": the configured one */
     uint32_t queue;                        /* boxes that may wait for the launcher */
     uint64_t head_ms, body_ms;             /* time limits for a client to send either */
     uint64_t link_ms;                      /* lifetime of a signed link */

@@ -41,6 +41,12 @@ json_t *settings_of(const struct config *config)
     return settings;
 }
 
+/* Keys of sessions that name a file of the machine where they were set. */
+static bool is_path_here(int key)
+{
+    return key == KEY_PYTHON || key == KEY_NODE;
+}
+
 int settings_header(const struct config *config, bool is_elsewhere, struct buf *line,
                     struct error *err)
 {
@@ -50,7 +56,8 @@ int settings_header(const struct config *config, bool is_elsewhere, struct buf *
     if (!settings)
         return error_memory(err);
     for (int key = 0; is_elsewhere && key < _KEY_MAX; key++)
-        if (config_table[key].place == PLACE_DAEMON && config->values[key].source != FROM_FLAG)
+        if ((config_table[key].place == PLACE_DAEMON || is_path_here(key)) &&
+            config->values[key].source != FROM_FLAG)
             json_object_del(settings, config_key_name((enum config_key)key));
     if (json_object_size(settings) == 0)
         return 0;
@@ -194,6 +201,8 @@ static bool is_tighter(const struct config *asked, const struct config *server, 
     switch (key) {
     case KEY_TIMEOUT:  /* as the parameter of a call: LIMIT_TIMEOUT_MS is the maximum */
     case KEY_TEMPLATE: /* every caller may use the templates of the server */
+    case KEY_PYTHON:   /* who knows the interpreters checks these: session/interpreters.c */
+    case KEY_NODE:
         return true;
     case KEY_MAX_OUTPUT:
         return a->output_bytes <= s->output_bytes;

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #define PROVIDER "providers.code_interpreter.settings."
+#define MODEL "providers.model."
 #define SIZES "16m to 16t; e.g. 512m, 1g"
 #define TRUTH "true or false"
 
@@ -63,7 +64,14 @@ const struct config_row config_table[_KEY_MAX] = {
                   PLACE_DAEMON},
     [KEY_PYTHON] = {"SANDBOX_PYTHON", "sandbox.python", NULL,
                     "an absolute path or a name on PATH; e.g. python3.12",
-                    "Python interpreter to use instead of the first one on PATH", PLACE_DAEMON},
+                    "Python interpreter to use instead of the first one on PATH", PLACE_SESSION},
+    [KEY_INTERPRETERS] = {"SANDBOX_INTERPRETERS", "sandbox.interpreters", NULL,
+                          "absolute paths of programs separated by commas; e.g. "
+                          "/opt/py312/bin/python3.12,/srv/app/.venv/bin/python",
+                          "interpreters that SANDBOX_PYTHON and SANDBOX_NODE of a caller may name "
+                          "besides the server's own; if it is not set, local callers may name any "
+                          "and callers over the network none",
+                          PLACE_DAEMON},
     [KEY_STATE_DIR] = {"BAILEY_STATE_DIR", "bailey.state_dir", NULL,
                        "an absolute path; e.g. /var/lib/bailey",
                        "the daemon's folder for index, outputs, artifacts, datasets and logs "
@@ -106,7 +114,7 @@ const struct config_row config_table[_KEY_MAX] = {
                       PLACE_SESSION},
     [KEY_NODE] = {"SANDBOX_NODE", "sandbox.node", NULL,
                   "an absolute path or a name on PATH; e.g. node22",
-                  "Node.js to use for JavaScript instead of the first one on PATH", PLACE_DAEMON},
+                  "Node.js to use for JavaScript instead of the first one on PATH", PLACE_SESSION},
     [KEY_WARM] = {"SANDBOX_WARM", "sandbox.warm", "true", TRUTH,
                   "keep Python interpreters with modules loaded (zygotes), so that code starts in "
                   "milliseconds",
@@ -152,7 +160,8 @@ const struct config_row config_table[_KEY_MAX] = {
                      "a file with the certificate's key, PEM", "HTTPS instead of HTTP",
                      PLACE_DAEMON},
     [KEY_HOSTS] = {"SANDBOX_HOSTS", "sandbox.hosts", NULL,
-                   "host names separated by commas; e.g. bailey.example.org",
+                   "host names separated by commas; e.g. bailey.example.org, or *.example.org for "
+                   "all names below it",
                    "host names under which browsers may reach the server, besides its addresses "
                    "and localhost",
                    PLACE_DAEMON},
@@ -160,6 +169,10 @@ const struct config_row config_table[_KEY_MAX] = {
                           "origins separated by commas, or *; e.g. https://app.example.org",
                           "origins of web pages that may call the server from a browser",
                           PLACE_DAEMON},
+    [KEY_E2B_TEMPLATES] =
+        {"SANDBOX_E2B_TEMPLATES", "sandbox.e2b_templates", "base,code-interpreter-v1",
+         "NAME=TEMPLATE pairs separated by commas; a NAME alone has SANDBOX_TEMPLATE",
+         "templates of E2B's clients that are templates of this server", PLACE_DAEMON},
     [KEY_EXECUTE_OPEN] =
         {"SANDBOX_EXECUTE_OPEN", "sandbox.execute_open", "false", TRUTH,
          "allow POST /execute without a key; use it only where no other client can "
@@ -264,22 +277,46 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_PROVIDER_NAMESPACE] = {NULL, PROVIDER "sandbox_namespace", "default",
                                 "the name of a namespace, without blanks",
                                 "Kubernetes namespace of the template", PLACE_DAEMON},
-    [KEY_PROVIDER_CLAIM_TIMEOUT] = {NULL, PROVIDER "claim_timeout", "30s",
+    [KEY_PROVIDER_CLAIM_TIMEOUT] = {"BAILEY_CODE_INTERPRETER_CLAIM_TIMEOUT",
+                                    PROVIDER "claim_timeout", "30s",
                                     "more than 0, at most 86400 seconds; e.g. 30s",
-                                    "maximum time of a claim", PLACE_DAEMON},
-    [KEY_PROVIDER_EXECUTION_TIMEOUT] = {NULL, PROVIDER "execution_timeout", "60s",
+                                    "how long a call of the code interpreter waits for a box",
+                                    PLACE_DAEMON},
+    [KEY_PROVIDER_EXECUTION_TIMEOUT] = {"BAILEY_CODE_INTERPRETER_EXECUTION_TIMEOUT",
+                                        PROVIDER "execution_timeout", "60s",
                                         "more than 0, at most 86400 seconds; e.g. 60s",
-                                        "wall time of one execution on that server", PLACE_DAEMON},
+                                        "wall time of one call of the code interpreter",
+                                        PLACE_DAEMON},
     [KEY_PROVIDER_MAX_OUTPUT] =
         {"SANDBOX_EXECUTE_OUTPUT", PROVIDER "max_output_size", "10m", "1 to 256m; e.g. 10m",
          "output of POST /execute that is kept, for each stream and for its files", PLACE_DAEMON},
-    [KEY_PROVIDER_PER] = {NULL, PROVIDER "per", "container", "container or execution",
+    [KEY_PROVIDER_PER] = {"BAILEY_CODE_INTERPRETER_PER", PROVIDER "per", "container",
+                          "container or execution",
                           "what one sandbox serves: a container of responses, or one execution",
                           PLACE_DAEMON},
-    [KEY_PROVIDER_ITEM_SHAPE] = {NULL, PROVIDER "item_shape", "flat", "flat or nested",
+    [KEY_PROVIDER_ITEM_SHAPE] = {"BAILEY_CODE_INTERPRETER_ITEM_SHAPE", PROVIDER "item_shape",
+                                 "flat", "flat or nested",
                                  "how a code interpreter call looks in a response", PLACE_DAEMON},
-    [KEY_PROVIDER_ENABLED] = {NULL, "providers.code_interpreter.enabled", "false", TRUTH,
-                              "offer the code interpreter of OpenAI's Responses API; this version "
-                              "cannot yet, and 'bailey serve' refuses to start with true",
+    [KEY_PROVIDER_ENABLED] = {"BAILEY_CODE_INTERPRETER", "providers.code_interpreter.enabled",
+                              "true", TRUTH,
+                              "let responses use the tool code_interpreter (POST /v1/responses)",
                               PLACE_DAEMON},
+    [KEY_UPSTREAM_URL] = {"BAILEY_UPSTREAM_URL", MODEL "url", NULL,
+                          "an http:// or https:// address, up to and including /v1; e.g. "
+                          "http://127.0.0.1:8000/v1",
+                          "the model server that POST /v1/responses uses: base address of its Chat "
+                          "Completions API; its key is BAILEY_UPSTREAM_KEY in the environment, or "
+                          "in a file",
+                          PLACE_DAEMON},
+    [KEY_UPSTREAM_KEY_FILE] = {"BAILEY_UPSTREAM_KEY_FILE", MODEL "key_file", NULL,
+                               "an absolute path",
+                               "file with the key of the model server; BAILEY_UPSTREAM_KEY in the "
+                               "environment replaces it",
+                               PLACE_DAEMON},
+    [KEY_UPSTREAM_MODEL] = {"BAILEY_UPSTREAM_MODEL", MODEL "model", NULL,
+                            "the name of a model, without blanks",
+                            "the model of requests that name none; not set: default", PLACE_DAEMON},
+    [KEY_UPSTREAM_TIMEOUT] = {"BAILEY_UPSTREAM_TIMEOUT", MODEL "timeout", "10m",
+                              "more than 0, at most 86400 seconds; e.g. 10m",
+                              "maximum time of one answer of the model server", PLACE_DAEMON},
 };

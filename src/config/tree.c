@@ -28,6 +28,7 @@ static const char *const sections[] = {"sandbox",
                                        "quota",
                                        "docker",
                                        "providers",
+                                       "providers.model",
                                        "providers.code_interpreter",
                                        "providers.code_interpreter.settings"};
 
@@ -91,8 +92,9 @@ static bool is_section(const char *path)
 static bool takes_list(int key)
 {
     return key == KEY_BLOCKED_IMPORTS || key == KEY_LANGUAGES || key == KEY_DATASET_FOLDERS ||
-           key == KEY_INDEX_HOSTS || key == KEY_INSTALL_ALLOW || key == KEY_INSTALL_DENY ||
-           key == KEY_LISTEN || key == KEY_HOSTS || key == KEY_CORS_ORIGINS;
+           key == KEY_INTERPRETERS || key == KEY_INDEX_HOSTS || key == KEY_INSTALL_ALLOW ||
+           key == KEY_INSTALL_DENY || key == KEY_E2B_TEMPLATES || key == KEY_LISTEN ||
+           key == KEY_HOSTS || key == KEY_CORS_ORIGINS;
 }
 
 /* A sequence of strings, as the text with commas that the environment uses. */

@@ -200,6 +200,12 @@ static int parse_url(const struct rule *rule, const char *text, struct parsed *r
     return scheme == 0 || text[scheme] == '\0' ? -EINVAL : parse_name(rule, text, ret);
 }
 
+/* Of an API: without user and password, which would be a secret, and without a query. */
+static int parse_base_url(const struct rule *rule, const char *text, struct parsed *ret)
+{
+    return strpbrk(text, "@?#") ? -EINVAL : parse_url(rule, text, ret);
+}
+
 static int parse_image(const struct rule *rule, const char *text, struct parsed *ret)
 {
     (void)rule;
@@ -374,6 +380,9 @@ static const struct rule rules[_KEY_MAX] = {
                      .maximum = UINT32_MAX - 65536,
                      INTO(FIELD_U64, id_base)},
     [KEY_ROOT] = {.parse = parse_root, .noun = "a root folder", INTO(FIELD_TEXT, root)},
+    [KEY_INTERPRETERS] = {.parse = parse_folders,
+                          .noun = "a list of absolute paths",
+                          INTO(FIELD_LIST, interpreters)},
     [KEY_PYTHON] = {.parse = parse_program, .noun = "a program", INTO(FIELD_TEXT, python)},
     [KEY_STATE_DIR] = {.parse = parse_absolute,
                        .noun = "an absolute path",
@@ -422,6 +431,9 @@ static const struct rule rules[_KEY_MAX] = {
                           .noun = "a list of origins",
                           INTO(FIELD_LIST, cors_origins)},
     [KEY_EXECUTE_OPEN] = {TRUTH, INTO(FIELD_BOOL, execute_is_open)},
+    [KEY_E2B_TEMPLATES] = {.parse = parse_names,
+                           .noun = "a list of names",
+                           INTO(FIELD_LIST, e2b_templates)},
     [KEY_QUEUE] = {.parse = parse_count,
                    .noun = "a whole number",
                    .minimum = 1,
@@ -487,13 +499,22 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_PROVIDER_URL] = {.parse = parse_url, .noun = "an address"},
     [KEY_PROVIDER_TEMPLATE] = {NAME},
     [KEY_PROVIDER_NAMESPACE] = {NAME},
-    [KEY_PROVIDER_CLAIM_TIMEOUT] = {SPAN},
-    [KEY_PROVIDER_EXECUTION_TIMEOUT] = {SPAN},
+    [KEY_PROVIDER_CLAIM_TIMEOUT] = {SPAN, INTO(FIELD_U64, code_interpreter.claim_ms)},
+    [KEY_PROVIDER_EXECUTION_TIMEOUT] = {SPAN, INTO(FIELD_U64, code_interpreter.time_ms)},
     [KEY_PROVIDER_MAX_OUTPUT] = {SIZE, .minimum = LIMIT_OUTPUT_MIN, .maximum = LIMIT_OUTPUT_MAX,
                                  INTO(FIELD_U64, execute_output_bytes)},
-    [KEY_PROVIDER_PER] = {WORD(per_words)},
-    [KEY_PROVIDER_ITEM_SHAPE] = {WORD(item_shape_words)},
-    [KEY_PROVIDER_ENABLED] = {TRUTH, INTO(FIELD_BOOL, code_interpreter)},
+    [KEY_PROVIDER_PER] = {WORD(per_words), INTO(FIELD_BOOL, code_interpreter.is_per_execution)},
+    [KEY_PROVIDER_ITEM_SHAPE] = {WORD(item_shape_words),
+                                 INTO(FIELD_BOOL, code_interpreter.is_nested)},
+    [KEY_PROVIDER_ENABLED] = {TRUTH, INTO(FIELD_BOOL, code_interpreter.is_enabled)},
+    [KEY_UPSTREAM_URL] = {.parse = parse_base_url,
+                          .noun = "an address",
+                          INTO(FIELD_TEXT, upstream.url)},
+    [KEY_UPSTREAM_KEY_FILE] = {.parse = parse_absolute,
+                               .noun = "an absolute path",
+                               INTO(FIELD_TEXT, upstream.key_file)},
+    [KEY_UPSTREAM_MODEL] = {NAME, INTO(FIELD_TEXT, upstream.model)},
+    [KEY_UPSTREAM_TIMEOUT] = {SPAN, INTO(FIELD_U64, upstream.timeout_ms)},
 };
 
 const char *value_quote(char quoted[VALUE_QUOTE_SIZE], const char *text)

@@ -36,6 +36,8 @@ enum metric {
     METRIC_POOL,     /* bailey_pool_boxes{state="ready|wanted"} gauge */
     METRIC_ZYGOTES,  /* bailey_zygotes{tier,state="ready|starting"} gauge */
     METRIC_QUEUE,    /* bailey_queue_depth gauge: makes that wait for the launcher */
+    METRIC_WAITED,   /* bailey_queue_wait_seconds{tenant} histogram: of those that waited */
+    METRIC_TURN,     /* bailey_loop_turn_seconds histogram: CPU time of a turn of the event loop */
     METRIC_STREAMS,  /* bailey_streams{door="sse|ws"} gauge */
     METRIC_CONNECTIONS, /* bailey_http_connections gauge */
     METRIC_GENERATION,  /* bailey_broker_generation gauge */

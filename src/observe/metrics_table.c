@@ -69,6 +69,16 @@ const struct metric_row metric_rows[_METRIC_MAX] = {
                       METRIC_GAUGE,
                       {NULL},
                       "Requests that wait for a sandbox"},
+    [METRIC_WAITED] = {"bailey_queue_wait_seconds",
+                       METRIC_HISTOGRAM,
+                       {"tenant"},
+                       "Time that requests waited for a sandbox's turn; those that did not wait "
+                       "are not counted"},
+    [METRIC_TURN] =
+        {"bailey_loop_turn_seconds",
+         METRIC_HISTOGRAM,
+         {NULL},
+         "CPU time of one turn of the broker's event loop, for which other clients wait"},
     [METRIC_STREAMS] = {"bailey_streams", METRIC_GAUGE, {"door"}, "Open streams: sse or ws"},
     [METRIC_CONNECTIONS] = {"bailey_http_connections", METRIC_GAUGE, {NULL}, "Client connections"},
     [METRIC_GENERATION] = {"bailey_broker_generation",

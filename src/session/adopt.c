@@ -166,9 +166,14 @@ static void load_session(void *ctx, const struct index_session *row)
     struct session_manager *manager = ctx;
     struct session *session = session_new(manager);
     json_t *env = json_loads(row->env, 0, NULL);
+    json_t *notes = row->notes ? json_loads(row->notes, 0, NULL) : NULL;
 
-    if (!session)
+    if (!session) {
+        json_decref(env);
+        json_decref(notes);
         return;
+    }
+    session->notes = notes;
     str_copy(session->id, sizeof(session->id), row->id);
     if (row->tenant)
         str_copy(session->tenant, sizeof(session->tenant), row->tenant);
@@ -244,6 +249,7 @@ static void take_over(struct session *session, struct execution *execution,
     /* The client that waited is gone and may come back, so the command no longer ends when its
      * watchers leave. */
     execution->flags |= EXECUTION_BACKGROUND;
+    execution->pid = found->pid;
     if (found->has_started)
         execution->state = EXECUTION_RUNNING;
     execution->is_adopted = true;

@@ -105,26 +105,12 @@ static char **env_of(const struct session *session)
     return list;
 }
 
-static void write_down(const struct session *session, const struct result *result,
-                       const char *language, const char *code, size_t length)
+/* Takes over *result and `code`. */
+static void write_down(const struct session *session, struct result *result, const char *language,
+                       char *code, size_t length)
 {
-    const struct session_manager *manager = session->manager;
-    CLEANUP(strv_freep) char **env = env_of(session);
-    CLEANUP(freep) char *path = NULL;
-    struct error err = {0};
-    struct artifact artifact = {
-        .folder = manager->spec.folders.artifacts,
-        .folder_fd = &manager->spec.folders.artifacts_fd,
-        .language = language,
-        .code = code,
-        .code_length = length,
-        .env = (const char *const *)env,
-        .result = result,
-    };
-
-    if (artifact_write(&artifact, &path, &err) < 0)
-        log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
-    retention_code(session->manager, session->tenant, path);
+    code_write_owned(session->manager, session->tenant, result, language, code, length,
+                     env_of(session));
 }
 
 static void finish(struct code_store *store, bool has_text)
@@ -137,12 +123,16 @@ static void finish(struct code_store *store, bool has_text)
             break;
         }
     }
-    write_down(session, &store->result, store->language,
-               has_text ? buf_text(&store->text) : store->words,
-               has_text ? store->text.length : strlen(store->words));
-    result_free(&store->result);
+    if (has_text && store->text.data)
+        write_down(session, &store->result, store->language, ptr_take(&store->text.data),
+                   store->text.length);
+    else if (has_text)
+        write_down(session, &store->result, store->language, strdup(""), 0);
+    else
+        write_down(session, &store->result, store->language, store->words, strlen(store->words));
+    if (has_text)
+        free(store->words);
     buf_free(&store->text);
-    free(store->words);
     free(store);
 }
 
@@ -221,8 +211,7 @@ static void store_command(struct execution *execution, struct result *result)
     } else if (code.path) {
         read_script(execution, result, &code, line_of(account));
     } else {
-        write_down(execution->session, result, code.language, code.code, strlen(code.code));
-        result_free(result);
+        write_down(execution->session, result, code.language, strdup(code.code), strlen(code.code));
     }
 }
 
@@ -242,7 +231,7 @@ void code_store(struct execution *execution)
 {
     const struct session *session = execution->session;
     const struct config *config = execution_config(execution); /* the caller's own settings */
-    const struct account *account = execution->account;
+    struct account *account = execution->account;
     struct result result;
 
     if (!account || !account->code || config->store_code == STORE_NEVER)
@@ -255,8 +244,7 @@ void code_store(struct execution *execution)
     } else {
         note_exception(execution, &result);
         write_down(session, &result, execution->cell ? execution->cell->language : "",
-                   account->code, account->length);
-        result_free(&result);
+                   ptr_take(&account->code), account->length);
     }
 }
 

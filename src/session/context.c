@@ -92,6 +92,7 @@ static int find_language(struct session *session, const char *name,
 {
     const char *wanted = name ? name : "python";
     const struct config *config = session->manager->spec.config;
+    const char *program;
     bool is_enabled = false;
 
     for (size_t i = 0; i < strv_length(config->languages); i++)
@@ -104,12 +105,13 @@ static int find_language(struct session *session, const char *name,
         return error_set(err, -EPERM, ERROR_NO_INTERPRETER,
                          "%s is switched off here: it is not among SANDBOX_SUPPORTED_LANGUAGES",
                          wanted);
-    if (!(*ret)->driver ||
-        (!(*ret)->program && !config_can(session_config(session), PROVIDER_OWN_FILESYSTEM)))
+    if (!(*ret)->driver)
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
                          (*ret)->missing ? (*ret)->missing
                                          : "there is no kernel for this language");
-    return 0;
+    return session_manager_interpreter(session->manager, session_config(session),
+                                       config_provider(session_config(session)), *ret, &program,
+                                       NULL, err);
 }
 
 static bool is_name(const char *name)
@@ -192,7 +194,15 @@ static int create(struct session *session, const struct context_spec *spec, bool
 int session_create_context(struct session *session, const struct context_spec *spec,
                            struct context **ret, struct error *err)
 {
-    return create(session, spec, false, ret, err);
+    const char *language = spec->language ? spec->language : "python";
+
+    for (struct context *at = session->contexts; at && spec->is_default; at = at->next) {
+        if (at->is_default && str_equal(at->language->name, language)) {
+            *ret = at;
+            return 0;
+        }
+    }
+    return create(session, spec, spec->is_default, ret, err);
 }
 
 int session_find_context(struct session *session, const char *word, const char *language,

@@ -100,6 +100,7 @@ void execution_free(struct execution *execution)
     settings_release(execution->settings);
     output_free(execution);
     cell_free(execution);
+    input_write_leave(execution);
     fd_closep(&execution->input_fd);
     free(execution->argv);
     json_decref(execution->words);
@@ -294,6 +295,7 @@ static void on_started(void *ctx)
 
     execution->state = EXECUTION_RUNNING;
     execution->flags |= EXECUTION_STARTED;
+    execution->pid = box_pid(session->box, execution->call);
     bus_publish(session->manager->spec.bus, EVENT_EXEC_STARTED, session->tenant, session->id,
                 execution_json(execution));
     if (execution->rows)
@@ -407,6 +409,11 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
     execution->asked = NULL;
 }
 
+void execution_ask_box(struct execution *execution)
+{
+    session_box(execution->session, on_box, execution);
+}
+
 char **env_vector(json_t *base, json_t *over)
 {
     CLEANUP(strv_freep) char **list = strv_new();
@@ -507,8 +514,8 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
         r = usage_request(execution, strlen(execution->argv), spec->input ? spec->input_length : 0,
                           err);
     if (r == 0 && spec->input)
-        r = input_store(execution, spec->input, spec->input_length, err);
-    if (r == 0 && session->state == SESSION_READY)
+        r = input_store(execution, spec, err);
+    if (r == 0 && session->state == SESSION_READY && !execution->input_write)
         execution_number_now(execution, session->box);
     /* Stored first: if the broker dies now, its successor finds a row, and the warden knows the
      * rest. */
@@ -524,6 +531,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
     *ret = execution;
     execution_works(execution);
     account_execution_started(execution);
-    session_box(session, on_box, execution);
+    if (!execution->input_write)
+        execution_ask_box(execution);
     return 0;
 }

@@ -4,45 +4,73 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/str.h"
+#include "observe/metrics.h"
+#include "session/fair_share.h"
 #include "session/session_private.h"
 
-/* One request for a box. */
+/* One request for a box, until the box is in service no more. */
 struct queued_make {
     struct queued_make *next;
     struct fair_queue *fair_queue;
+    struct tenant_queue *tenant_queue;
     uint32_t serial;
     uint32_t made_serial; /* the provider's serial, once the request was sent */
+    uint32_t number;      /* of its box, once it is made */
+    uint64_t since_ns;    /* when it was asked for */
+    uint64_t until_ms;    /* of a box: when it is in service no more */
+    bool is_elsewhere;    /* its provider is no process of this machine's: only counted as sent */
     struct make_request request;
     char key[ID_MAX], layer[65], tenant[TENANT_MAX]; /* of the request */
     const struct make_events *events;
     void *ctx;
 };
 
-/* A tenant's queue; it exists while a request waits in it. */
+/* What a tenant wants and has; it exists while that is anything, or its tag is ahead. */
 struct tenant_queue {
     struct tenant_queue *next;
-    char tenant[TENANT_MAX];
+    char tenant[TENANT_MAX]; /* empty: all tenants above LIMIT_TENANTS */
     struct queued_make *first, **end;
-    unsigned count;
+    unsigned count;   /* requests that wait */
+    unsigned serving; /* boxes in service */
+    unsigned sent;    /* requests of it in both lists of the fair queue */
+    struct fair_tag tag;
 };
 
 struct fair_queue {
     struct session_manager *manager;
-    struct tenant_queue *tenant_queues; /* the queue whose turn is next comes first */
-    struct queued_make *sent;
-    unsigned waiting, sent_count;
+    struct tenant_queue *tenant_queues;
+    unsigned tenant_count, busy_count;           /* busy: they want a box, or have one in service */
+    struct queued_make *sent;                    /* the provider has not answered */
+    struct queued_make *serving;                 /* the box is made */
+    unsigned waiting, sent_count, serving_count; /* serving_count: of both lists */
+    unsigned window;
+    uint64_t service_ms;
+    struct fair_time time;
     uint32_t next_serial;
     bool is_sending;
-    bool all_paced; /* the provider has a free slot, but every waiting request is held back by its
-                       tenant's pace */
     struct reactor_timer *timer;
 };
 
 static void on_timer(void *ctx);
+
+unsigned fair_window(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return (unsigned)MAX(cores, 1L) + 1;
+}
+
+void fair_queue_set_window(struct fair_queue *fair_queue, unsigned window, uint64_t service_ms)
+{
+    fair_queue->window = window;
+    fair_queue->service_ms = service_ms;
+}
 
 struct fair_queue *fair_queue_new(struct session_manager *manager)
 {
@@ -51,6 +79,7 @@ struct fair_queue *fair_queue_new(struct session_manager *manager)
     if (!fair_queue)
         return NULL;
     fair_queue->manager = manager;
+    fair_queue_set_window(fair_queue, fair_window(), FAIR_SERVICE_MS);
     fair_queue->timer = reactor_timer(manager->spec.reactor, on_timer, fair_queue);
     if (!fair_queue->timer)
         free(ptr_take(&fair_queue));
@@ -79,6 +108,7 @@ void fair_queue_free(struct fair_queue *fair_queue)
     if (!fair_queue)
         return;
     list_free(fair_queue->sent);
+    list_free(fair_queue->serving);
     fair_queue->manager->spec.reactor->ops->timer_remove(fair_queue->timer);
     free(fair_queue);
 }
@@ -88,7 +118,9 @@ unsigned fair_queue_waiting(const struct fair_queue *fair_queue)
     return fair_queue->waiting;
 }
 
-static struct tenant_queue *line_find(const struct fair_queue *fair_queue, const char *tenant)
+/* ---- tenants ---- */
+
+static struct tenant_queue *find(const struct fair_queue *fair_queue, const char *tenant)
 {
     struct tenant_queue *tenant_queue = fair_queue->tenant_queues;
 
@@ -97,30 +129,87 @@ static struct tenant_queue *line_find(const struct fair_queue *fair_queue, const
     return tenant_queue;
 }
 
-static uint64_t now_us(void)
+/* Those that want and have nothing, and owe nothing, are as good as new. */
+static void forget_idle(struct fair_queue *fair_queue)
 {
-    return clock_now_ns() / 1000;
+    struct tenant_queue **at = &fair_queue->tenant_queues, *idle;
+
+    while ((idle = *at)) {
+        if (idle->count || idle->sent || !fair_owes_nothing(&fair_queue->time, &idle->tag)) {
+            at = &idle->next;
+            continue;
+        }
+        *at = idle->next;
+        fair_queue->tenant_count--;
+        free(idle);
+    }
 }
 
-static uint64_t pace_us(const struct fair_queue *fair_queue, const char *tenant)
+static struct tenant_queue *get(struct fair_queue *fair_queue, const char *tenant)
 {
-    return tenant_box_wait_us(fair_queue->manager->tenants, tenant, now_us());
+    struct tenant_queue *tenant_queue = find(fair_queue, tenant);
+
+    if (tenant_queue)
+        return tenant_queue;
+    forget_idle(fair_queue);
+    if (fair_queue->tenant_count >= LIMIT_TENANTS && tenant[0])
+        return get(fair_queue, "");
+    tenant_queue = calloc(1, sizeof(*tenant_queue));
+    if (!tenant_queue)
+        return NULL;
+    str_copy(tenant_queue->tenant, sizeof(tenant_queue->tenant), tenant);
+    tenant_queue->end = &tenant_queue->first;
+    tenant_queue->next = fair_queue->tenant_queues;
+    fair_queue->tenant_queues = tenant_queue;
+    fair_queue->tenant_count++;
+    return tenant_queue;
 }
 
-/* Whether the provider has a free slot that no waiting request may use now. */
-static bool has_room(const struct fair_queue *fair_queue)
+static bool is_busy(const struct tenant_queue *tenant_queue)
 {
-    return fair_queue->sent_count < LIMIT_MAKES_AT_ONCE &&
-           (!fair_queue->tenant_queues || fair_queue->all_paced);
+    return tenant_queue->count || tenant_queue->serving;
+}
+
+/* Adds to what the tenant wants and has. */
+static void change(struct fair_queue *fair_queue, struct tenant_queue *tenant_queue, int waiting,
+                   int serving)
+{
+    fair_queue->busy_count -= is_busy(tenant_queue);
+    tenant_queue->count += (unsigned)waiting;
+    fair_queue->waiting += (unsigned)waiting;
+    tenant_queue->serving += (unsigned)serving;
+    fair_queue->serving_count += (unsigned)serving;
+    fair_queue->busy_count += is_busy(tenant_queue);
+}
+
+/* Whether the tenant's next request may be sent now. */
+static bool may_send(const struct fair_queue *fair_queue, const struct tenant_queue *tenant_queue,
+                     bool is_elsewhere)
+{
+    unsigned count = fair_queue->busy_count + !is_busy(tenant_queue); /* with this one */
+    unsigned part = MAX(fair_queue->window / count, 1u);
+
+    if (is_elsewhere)
+        return fair_queue->sent_count < LIMIT_MAKES_AT_ONCE;
+    if (count == 1 && !tenants_others_work(fair_queue->manager->tenants, tenant_queue->tenant))
+        return fair_queue->sent_count < LIMIT_MAKES_AT_ONCE;
+    if (tenant_queue->serving < part && fair_is_below(&fair_queue->time, &tenant_queue->tag))
+        return fair_queue->sent_count < 2 * LIMIT_MAKES_AT_ONCE;
+    return fair_queue->serving_count < fair_queue->window &&
+           fair_queue->sent_count < LIMIT_MAKES_AT_ONCE;
 }
 
 int fair_queue_check(const struct fair_queue *fair_queue, const char *tenant, struct error *err)
 {
+    static const struct tenant_queue none;
     unsigned most = fair_queue->manager->spec.config->queue;
-    const struct tenant_queue *tenant_queue = line_find(fair_queue, tenant);
+    const struct tenant_queue *tenant_queue = find(fair_queue, tenant);
+    struct tenant_queue unknown = none;
     int r = 0;
 
-    if (most == 0 || (!tenant_queue && has_room(fair_queue) && pace_us(fair_queue, tenant) == 0))
+    str_copy(unknown.tenant, sizeof(unknown.tenant), tenant);
+    if (most == 0 || ((!tenant_queue || !tenant_queue->count) &&
+                      may_send(fair_queue, tenant_queue ? tenant_queue : &unknown, false)))
         return 0;
     if (fair_queue->waiting >= most || (tenant_queue && tenant_queue->count >= most - most / 8))
         r = error_set(err, -EBUSY, ERROR_BUSY,
@@ -134,102 +223,111 @@ int fair_queue_check(const struct fair_queue *fair_queue, const char *tenant, st
 
 /* ---- queues ---- */
 
-static int line_add(struct fair_queue *fair_queue, const char *tenant,
-                    struct queued_make *queued_make)
+static void put_in_queue(struct fair_queue *fair_queue, struct queued_make *queued_make)
 {
-    struct tenant_queue *tenant_queue = line_find(fair_queue, tenant),
-                        **at = &fair_queue->tenant_queues;
+    struct tenant_queue *tenant_queue = queued_make->tenant_queue;
 
-    if (!tenant_queue) {
-        tenant_queue = calloc(1, sizeof(*tenant_queue));
-        if (!tenant_queue)
-            return -ENOMEM;
-        str_copy(tenant_queue->tenant, sizeof(tenant_queue->tenant), tenant);
-        tenant_queue->end = &tenant_queue->first;
-        while (*at)
-            at = &(*at)->next;
-        *at = tenant_queue;
-    }
     *tenant_queue->end = queued_make;
     tenant_queue->end = &queued_make->next;
-    tenant_queue->count++;
-    fair_queue->waiting++;
-    return 0;
+    change(fair_queue, tenant_queue, 1, 0);
 }
 
-/*
- * Takes the first request of the first queue that may send one; that queue moves to the end, or is
- * removed when empty. NULL: no queue may; *ret_wait_us is the time until one may.
- */
-static struct queued_make *take_next(struct fair_queue *fair_queue, uint64_t *ret_wait_us)
+static struct queued_make *take_at(struct fair_queue *fair_queue, struct tenant_queue *tenant_queue,
+                                   struct queued_make **at)
 {
-    struct tenant_queue *tenant_queue, **at = &fair_queue->tenant_queues;
-    struct queued_make *queued_make;
-    uint64_t wait_us;
+    struct queued_make *queued_make = *at;
 
-    for (*ret_wait_us = UINT64_MAX; (tenant_queue = *at); at = &tenant_queue->next) {
-        wait_us = pace_us(fair_queue, tenant_queue->tenant);
-        if (wait_us == 0)
-            break;
-        *ret_wait_us = MIN(*ret_wait_us, wait_us);
-    }
-    if (!tenant_queue)
-        return NULL;
-    tenant_box_begun(fair_queue->manager->tenants, tenant_queue->tenant, now_us());
-    queued_make = tenant_queue->first;
-    tenant_queue->first = queued_make->next;
+    *at = queued_make->next;
+    if (tenant_queue->end == &queued_make->next)
+        tenant_queue->end = at;
     queued_make->next = NULL;
-    tenant_queue->count--;
-    fair_queue->waiting--;
-    *at = tenant_queue->next;
-    if (!tenant_queue->first) {
-        free(tenant_queue);
-        return queued_make;
-    }
-    tenant_queue->next = NULL;
-    while (*at)
-        at = &(*at)->next;
-    *at = tenant_queue;
+    change(fair_queue, tenant_queue, -1, 0);
     return queued_make;
+}
+
+/* Of two with the same tag the one that has waited longer. */
+static bool is_before(const struct fair_queue *fair_queue, const struct tenant_queue *one,
+                      const struct tenant_queue *other)
+{
+    uint64_t start = fair_start(&fair_queue->time, &one->tag);
+    uint64_t than = fair_start(&fair_queue->time, &other->tag);
+
+    return start != than ? start < than : (int32_t)(one->first->serial - other->first->serial) < 0;
+}
+
+/* The next request that may be sent; NULL: none. */
+static struct queued_make *take_next(struct fair_queue *fair_queue)
+{
+    struct tenant_queue *best = NULL, *tenant_queue = fair_queue->tenant_queues;
+
+    for (; tenant_queue; tenant_queue = tenant_queue->next) {
+        if (tenant_queue->count &&
+            may_send(fair_queue, tenant_queue, tenant_queue->first->is_elsewhere) &&
+            (!best || is_before(fair_queue, tenant_queue, best)))
+            best = tenant_queue;
+    }
+    return best ? take_at(fair_queue, best, &best->first) : NULL;
 }
 
 /* Removes a request from its queue; NULL: no request waits under this serial. */
 static struct queued_make *take_waiting(struct fair_queue *fair_queue, uint32_t serial)
 {
-    for (struct tenant_queue **tenant_queue = &fair_queue->tenant_queues; *tenant_queue;
-         tenant_queue = &(*tenant_queue)->next) {
-        for (struct queued_make **at = &(*tenant_queue)->first; *at; at = &(*at)->next) {
-            struct queued_make *queued_make = *at;
-            struct tenant_queue *empty = *tenant_queue;
-
-            if (queued_make->serial != serial)
-                continue;
-            *at = queued_make->next;
-            if (empty->end == &queued_make->next)
-                empty->end = at;
-            empty->count--;
-            fair_queue->waiting--;
-            if (!empty->first) {
-                *tenant_queue = empty->next;
-                free(empty);
-            }
-            return queued_make;
+    for (struct tenant_queue *tenant_queue = fair_queue->tenant_queues; tenant_queue;
+         tenant_queue = tenant_queue->next) {
+        for (struct queued_make **at = &tenant_queue->first; *at; at = &(*at)->next) {
+            if ((*at)->serial == serial)
+                return take_at(fair_queue, tenant_queue, at);
         }
     }
     return NULL;
 }
 
+/* ---- boxes in service ---- */
+
+static void serve(struct queued_make *queued_make)
+{
+    queued_make->tenant_queue->sent++;
+    change(queued_make->fair_queue, queued_make->tenant_queue, 0, !queued_make->is_elsewhere);
+}
+
+static void serve_no_more(struct queued_make *queued_make)
+{
+    queued_make->tenant_queue->sent--;
+    change(queued_make->fair_queue, queued_make->tenant_queue, 0, -!queued_make->is_elsewhere);
+}
+
 static void unsend(struct queued_make *queued_make)
 {
-    struct fair_queue *fair_queue = queued_make->fair_queue;
+    LIST_UNLINK(queued_make->fair_queue->sent, queued_make);
+    queued_make->fair_queue->sent_count--;
+}
 
-    for (struct queued_make **at = &fair_queue->sent; *at; at = &(*at)->next) {
-        if (*at == queued_make) {
-            *at = queued_make->next;
-            fair_queue->sent_count--;
-            fair_queue->all_paced = false; /* recomputed by send_more() */
-            return;
+/* Looks again when the first box is in service no more, if anything waits for that. */
+static void set_timer(struct fair_queue *fair_queue)
+{
+    uint64_t now = clock_now_ms(), first = UINT64_MAX;
+
+    for (const struct queued_make *made = fair_queue->serving; made; made = made->next)
+        first = MIN(first, made->until_ms);
+    fair_queue->manager->spec.reactor->ops->timer_set(
+        fair_queue->timer, !fair_queue->waiting || first == UINT64_MAX ? UINT64_MAX
+                           : first > now                               ? first - now
+                                                                       : 0);
+}
+
+static void let_old_go(struct fair_queue *fair_queue)
+{
+    struct queued_make **at = &fair_queue->serving, *old;
+    uint64_t now = clock_now_ms();
+
+    while ((old = *at)) {
+        if (old->until_ms > now) {
+            at = &old->next;
+            continue;
         }
+        *at = old->next;
+        serve_no_more(old);
+        free(old);
     }
 }
 
@@ -239,11 +337,17 @@ static void send_more(struct fair_queue *fair_queue);
 
 static void on_made(void *ctx, const struct made *made)
 {
-    CLEANUP(freep) struct queued_make *queued_make = ctx;
+    struct queued_make *queued_make = ctx;
     struct fair_queue *fair_queue = queued_make->fair_queue;
+    const struct make_events *events = queued_make->events;
+    void *asker = queued_make->ctx;
 
     unsend(queued_make);
-    queued_make->events->made(queued_make->ctx, made);
+    queued_make->number = made->number;
+    queued_make->until_ms = clock_now_ms() + fair_queue->service_ms;
+    queued_make->next = fair_queue->serving;
+    fair_queue->serving = queued_make;
+    events->made(asker, made);
     send_more(fair_queue);
 }
 
@@ -253,6 +357,7 @@ static void on_refused(void *ctx, const struct error *err, const struct box_fact
     struct fair_queue *fair_queue = queued_make->fair_queue;
 
     unsend(queued_make);
+    serve_no_more(queued_make);
     queued_make->events->refused(queued_make->ctx, err, facts);
     send_more(fair_queue);
 }
@@ -265,46 +370,52 @@ static int send_one(struct queued_make *queued_make, struct error *err)
     struct provider *provider = fair_queue->manager->provider;
     int r;
 
+    fair_begin(&fair_queue->time, &queued_make->tenant_queue->tag);
     queued_make->next = fair_queue->sent;
     fair_queue->sent = queued_make;
     fair_queue->sent_count++;
+    serve(queued_make);
     r = provider->ops->make(provider, &queued_make->request, &make_events, queued_make,
                             &queued_make->made_serial, err);
-    if (r < 0)
+    if (r < 0) {
         unsend(queued_make);
+        serve_no_more(queued_make);
+    }
     return r;
 }
 
-static void look_in(struct fair_queue *fair_queue, uint64_t wait_us)
+/* What a tenant's requests waited, for its metrics. */
+static void note_wait(const struct queued_make *queued_make)
 {
-    fair_queue->manager->spec.reactor->ops->timer_set(
-        fair_queue->timer, wait_us == UINT64_MAX ? wait_us : wait_us / 1000 + 1);
+    struct metrics *metrics = queued_make->fair_queue->manager->spec.metrics;
+    const char *tenant = queued_make->tenant;
+
+    metrics_observe(metrics, METRIC_WAITED, &tenant,
+                    (double)(clock_now_ns() - queued_make->since_ns) / 1e9);
 }
 
 /* A callback that reports a failure may ask for another box; such a nested call does not send. */
 static void send_more(struct fair_queue *fair_queue)
 {
-    uint64_t wait_us = UINT64_MAX;
+    struct queued_make *next;
 
     if (fair_queue->is_sending)
         return;
     fair_queue->is_sending = true;
-    while (fair_queue->tenant_queues && fair_queue->sent_count < LIMIT_MAKES_AT_ONCE) {
-        CLEANUP(freep) struct queued_make *queued_make = take_next(fair_queue, &wait_us);
+    let_old_go(fair_queue);
+    while (fair_queue->waiting && (next = take_next(fair_queue))) {
+        CLEANUP(freep) struct queued_make *queued_make = next;
         struct box_facts facts = {0};
         struct error err = {0};
 
-        if (!queued_make)
-            break;
+        note_wait(queued_make);
         if (send_one(queued_make, &err) < 0)
             queued_make->events->refused(queued_make->ctx, &err, &facts);
         else
             queued_make = NULL;
     }
     fair_queue->is_sending = false;
-    fair_queue->all_paced =
-        fair_queue->tenant_queues && fair_queue->sent_count < LIMIT_MAKES_AT_ONCE;
-    look_in(fair_queue, fair_queue->all_paced ? wait_us : UINT64_MAX);
+    set_timer(fair_queue);
 }
 
 static void on_timer(void *ctx)
@@ -312,23 +423,41 @@ static void on_timer(void *ctx)
     send_more(ctx);
 }
 
-/* Sends the request at once, or puts it into its tenant's queue. */
-static int send_or_wait(struct fair_queue *fair_queue, const char *tenant,
-                        struct queued_make *queued_make, struct error *err)
+void fair_queue_over(struct fair_queue *fair_queue, uint32_t number)
 {
-    bool may_go = !line_find(fair_queue, tenant) && has_room(fair_queue);
+    for (struct queued_make **at = &fair_queue->serving; *at; at = &(*at)->next) {
+        CLEANUP(freep) struct queued_make *queued_make = *at;
 
-    if (may_go && pace_us(fair_queue, tenant) == 0) {
-        tenant_box_begun(fair_queue->manager->tenants, tenant, now_us());
+        if (queued_make->number != number) {
+            queued_make = NULL;
+            continue;
+        }
+        *at = queued_make->next;
+        serve_no_more(queued_make);
+        break;
+    }
+    if (fair_queue->waiting)
+        send_more(fair_queue);
+}
+
+void fair_queue_used(struct fair_queue *fair_queue, const char *tenant, uint64_t cpu_us)
+{
+    struct tenant_queue *tenant_queue = cpu_us ? get(fair_queue, tenant) : NULL;
+
+    if (tenant_queue)
+        fair_used(&fair_queue->time, &tenant_queue->tag, cpu_us);
+}
+
+/* Sends the request at once, or puts it into its tenant's queue. */
+static int send_or_wait(struct fair_queue *fair_queue, struct queued_make *queued_make,
+                        struct error *err)
+{
+    let_old_go(fair_queue);
+    if (!queued_make->tenant_queue->count &&
+        may_send(fair_queue, queued_make->tenant_queue, queued_make->is_elsewhere))
         return send_one(queued_make, err);
-    }
-    if (line_add(fair_queue, tenant, queued_make) < 0)
-        return error_memory(err);
-    if (may_go) { /* only the pace holds it back: the end of another request will not send it, so
-                     the timer does */
-        fair_queue->all_paced = true;
-        look_in(fair_queue, 0);
-    }
+    put_in_queue(fair_queue, queued_make);
+    set_timer(fair_queue);
     return 0;
 }
 
@@ -337,8 +466,10 @@ int fair_queue_make(struct fair_queue *fair_queue, const char *tenant,
                     uint32_t *ret_serial, struct error *err)
 {
     CLEANUP(freep) struct queued_make *queued_make = NULL;
-    int r = fair_queue_check(fair_queue, tenant, err);
+    int r;
 
+    tenant = tenant ? tenant : TENANT_LOCAL;
+    r = fair_queue_check(fair_queue, tenant, err);
     if (r < 0)
         return r;
     queued_make = calloc(1, sizeof(*queued_make));
@@ -346,21 +477,27 @@ int fair_queue_make(struct fair_queue *fair_queue, const char *tenant,
         return error_memory(err);
     if (++fair_queue->next_serial == 0) /* 0 means no request */
         fair_queue->next_serial = 1;
-    *queued_make = (struct queued_make){.fair_queue = fair_queue,
-                                        .serial = fair_queue->next_serial,
-                                        .request = *request,
-                                        .events = events,
-                                        .ctx = ctx};
+    *queued_make = (struct queued_make){
+        .fair_queue = fair_queue,
+        .serial = fair_queue->next_serial,
+        .since_ns = clock_now_ns(),
+        .is_elsewhere = request->provider && provider_can(request->provider, PROVIDER_HOSTED),
+        .request = *request,
+        .events = events,
+        .ctx = ctx};
     str_copy(queued_make->key, sizeof(queued_make->key), request->key);
     str_copy(queued_make->layer, sizeof(queued_make->layer), request->layer ? request->layer : "");
     queued_make->request.key = queued_make->key;
     queued_make->request.layer = request->layer ? queued_make->layer : NULL;
-    str_copy(queued_make->tenant, sizeof(queued_make->tenant), tenant ? tenant : TENANT_LOCAL);
+    queued_make->tenant_queue = get(fair_queue, tenant);
+    if (!queued_make->tenant_queue)
+        return error_memory(err);
+    str_copy(queued_make->tenant, sizeof(queued_make->tenant), tenant);
     queued_make->request.tenant = queued_make->tenant;
     *ret_serial =
         queued_make
             ->serial; /* set before it is sent: the answer may come before the call returns */
-    r = send_or_wait(fair_queue, tenant, queued_make, err);
+    r = send_or_wait(fair_queue, queued_make, err);
     if (r == 0)
         queued_make = NULL;
     return r;
@@ -378,6 +515,7 @@ void fair_queue_cancel(struct fair_queue *fair_queue, uint32_t serial)
     if (!queued_make)
         return;
     unsend(queued_make);
+    serve_no_more(queued_make);
     provider->ops->make_cancel(provider, queued_make->made_serial);
     send_more(fair_queue);
 }

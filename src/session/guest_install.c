@@ -1,6 +1,6 @@
 /*
- * guest_install.c - `pip install` typed in a session's box, carried to the installer
- * (SANDBOX_AUTO_INSTALL); see docs/design (pip in a box).
+ * guest_install.c - `pip install` typed in the box of a session or a one-shot run, carried to the
+ * installer (SANDBOX_AUTO_INSTALL); see docs/design (pip in a box).
  *
  * Theory of operation. The box has a folder, /tmp/.bailey-install, which the broker watches. The
  * pip of the box puts a request there (NAME.ask: one requirement in each line) and waits for
@@ -43,7 +43,10 @@ enum progress {
 };
 
 struct guest_install {
-    struct session *session;
+    struct session_manager *manager;
+    struct session *session;        /* NULL: a run's */
+    struct run *run;                /* NULL: a session's */
+    void (*ready)(struct run *run); /* of a run: the folder is there, or will not be; once */
     struct reactor_timer *turn;
     enum progress progress;
     uint32_t watch, op; /* 0: none */
@@ -57,20 +60,28 @@ struct guest_install {
 
 /* ---- life ---- */
 
-void guest_install_free(struct session *session)
+static struct box *box_of(const struct guest_install *guest)
 {
-    struct guest_install *guest = ptr_take(&session->guest_install);
+    return guest->run ? guest->run->box : guest->session->box;
+}
 
+static const char *id_of(const struct guest_install *guest)
+{
+    return guest->run ? guest->run->result.execution_id : guest->session->id;
+}
+
+void guest_install_free(struct guest_install *guest)
+{
     if (!guest)
         return;
-    if (session->box && guest->watch)
-        box_cancel(session->box, guest->watch);
-    if (session->box && guest->op)
-        box_cancel(session->box, guest->op);
+    if (box_of(guest) && guest->watch)
+        box_cancel(box_of(guest), guest->watch);
+    if (box_of(guest) && guest->op)
+        box_cancel(box_of(guest), guest->op);
     if (guest->installation)
         installer_cancel(guest->installation);
     if (guest->turn)
-        session->manager->spec.reactor->ops->timer_remove(guest->turn);
+        guest->manager->spec.reactor->ops->timer_remove(guest->turn);
     buf_free(&guest->text);
     free(guest);
 }
@@ -79,7 +90,7 @@ void guest_install_free(struct session *session)
 static void rest(struct guest_install *guest, uint64_t ms)
 {
     guest->progress = WAITING;
-    guest->session->manager->spec.reactor->ops->timer_set(guest->turn, ms);
+    guest->manager->spec.reactor->ops->timer_set(guest->turn, ms);
 }
 
 static void path_of(const struct guest_install *guest, const char *ending, char path[96])
@@ -100,7 +111,7 @@ static void on_answered(void *ctx, const struct error *err)
 static void push(void *ctx)
 {
     struct guest_install *guest = ctx;
-    struct box *box = guest->session->box;
+    struct box *box = box_of(guest);
 
     while (guest->sent < guest->text.length) {
         long taken = box_put_data(box, guest->op, guest->text.data + guest->sent,
@@ -125,7 +136,7 @@ static void answer(struct guest_install *guest)
     spec.path = path;
     guest->sent = 0;
     guest->progress = ANSWERING;
-    if (box_put(guest->session->box, &spec, &events, guest, &guest->op, &err) < 0) {
+    if (box_put(box_of(guest), &spec, &events, guest, &guest->op, &err) < 0) {
         guest->op = 0;
         rest(guest, SLOW_PACE_MS);
         return;
@@ -138,7 +149,9 @@ static void answer_error(struct guest_install *guest, const struct error *err)
     uint64_t invalid = 0;
 
     buf_clear(&guest->text);
-    buf_append_text(&guest->text, "1\nERROR: ");
+    buf_append_text(&guest->text, "1\n");
+    if (!str_starts(err->text, "ERROR: ")) /* else it is the first line of the installer's pip */
+        buf_append_text(&guest->text, "ERROR: ");
     text_clean(&guest->text, err->text, strlen(err->text), false, &invalid);
     buf_append_text(&guest->text, "\n");
     answer(guest);
@@ -188,10 +201,31 @@ static char **read_lines(const struct buf *text)
     return ptr_take(&lines);
 }
 
+static int start(struct guest_install *guest, const char *const *lines,
+                 const struct install_events *events, struct error *err)
+{
+    return guest->run
+               ? run_packages_install(guest->run, lines, events, guest, &guest->installation, err)
+               : session_install(guest->session, NULL, lines, events, guest, &guest->installation,
+                                 err);
+}
+
+static void refuse(const struct guest_install *guest, const char *const *lines,
+                   const struct error *err)
+{
+    if (guest->run)
+        run_install_audit(guest->run, lines, NULL, err);
+    else
+        install_audit(guest->manager,
+                      &(struct asked_install){.tenant = guest->session->tenant,
+                                              .session = guest->session->id,
+                                              .wanted = lines},
+                      NULL, err);
+}
+
 static void install(struct guest_install *guest)
 {
     static const struct install_events events = {.done = on_installed};
-    struct session *session = guest->session;
     const struct buf *text = &guest->text;
     CLEANUP(strv_freep) char **lines = NULL;
     struct error err = {0};
@@ -207,15 +241,10 @@ static void install(struct guest_install *guest)
         error_set(&err, -E2BIG, ERROR_TOO_LARGE, "at most %d packages can be installed at once",
                   LIMIT_PACKAGES);
     guest->progress = INSTALLING;
-    if (lines && session_install(session, NULL, (const char *const *)lines, &events, guest,
-                                 &guest->installation, &err) == 0)
+    if (lines && start(guest, (const char *const *)lines, &events, &err) == 0)
         return;
     guest->installation = NULL;
-    install_audit(session->manager,
-                  &(struct asked_install){.tenant = session->tenant,
-                                          .session = session->id,
-                                          .wanted = (const char *const *)lines},
-                  NULL, &err);
+    refuse(guest, (const char *const *)lines, &err);
     answer_error(guest, &err);
 }
 
@@ -243,7 +272,7 @@ static void on_read(void *ctx, const struct error *err)
         buf_clear(&guest->text); /* answered as a bad request */
     path_of(guest, ASK, path);
     guest->progress = REMOVING;
-    if (box_remove(guest->session->box, path, false, &events, guest, &guest->op, &failure) < 0) {
+    if (box_remove(box_of(guest), path, false, &events, guest, &guest->op, &failure) < 0) {
         guest->op = 0;
         rest(guest, SLOW_PACE_MS);
     }
@@ -293,8 +322,8 @@ static void on_listed(void *ctx, const struct error *err)
     path_of(guest, ASK, path);
     buf_clear(&guest->text);
     guest->progress = READING;
-    if (box_get(guest->session->box, path, 0, REQUEST_MAX + 1, &events, guest, &guest->op,
-                &failure) < 0) {
+    if (box_get(box_of(guest), path, 0, REQUEST_MAX + 1, &events, guest, &guest->op, &failure) <
+        0) {
         guest->op = 0;
         rest(guest, SLOW_PACE_MS);
     }
@@ -306,13 +335,14 @@ static void on_turn(void *ctx)
     struct guest_install *guest = ctx;
     struct error err = {0};
 
-    if (guest->progress != WAITING || guest->session->state != SESSION_READY)
+    if (guest->progress != WAITING || !box_of(guest) ||
+        (guest->session && guest->session->state != SESSION_READY))
         return;
     guest->progress = LISTING;
     guest->is_dirty = false;
     guest->listed = 0;
     guest->stem[0] = '\0';
-    if (box_list(guest->session->box, PLACE, 1, &events, guest, &guest->op, &err) < 0) {
+    if (box_list(box_of(guest), PLACE, 1, &events, guest, &guest->op, &err) < 0) {
         guest->op = 0;
         guest->progress = WAITING;
     }
@@ -342,8 +372,7 @@ static void on_unwatched(void *ctx, const struct error *err)
     struct guest_install *guest = ctx;
 
     guest->watch = 0;
-    log_debug("session %s: pip of its box is not heard any more: %s", guest->session->id,
-              err->text);
+    log_debug("%s: pip of its box is not heard any more: %s", id_of(guest), err->text);
 }
 
 static void on_folder(void *ctx, const struct error *err)
@@ -357,28 +386,47 @@ static void on_folder(void *ctx, const struct error *err)
     if (failure.num == -EEXIST) /* an earlier broker's */
         failure = (struct error){0};
     if (failure.num == 0)
-        box_watch(guest->session->box, PLACE, false, &events, guest, &guest->watch, &failure);
+        box_watch(box_of(guest), PLACE, false, &events, guest, &guest->watch, &failure);
     if (failure.num < 0)
-        log_warning("session %s: %s, continuing without pip install in its box", guest->session->id,
+        log_warning("%s: %s, continuing without pip install in its box", id_of(guest),
                     failure.text);
+    if (guest->ready)
+        guest->ready(guest->run);
+}
+
+/* NULL: no memory, or the box takes no request. */
+static struct guest_install *guest_install_new(const struct guest_install *whose)
+{
+    static const struct done_events events = {.done = on_folder};
+    struct guest_install *guest = calloc(1, sizeof(*guest));
+    struct error err = {0};
+
+    if (!guest)
+        return NULL;
+    *guest = *whose;
+    guest->text = BUF_INIT(MAX(REQUEST_MAX, ANSWER_MAX) + 1);
+    guest->turn = reactor_timer(guest->manager->spec.reactor, on_turn, guest);
+    if (guest->turn && box_mkdir(box_of(guest), PLACE, 0777, &events, guest, &guest->op, &err) == 0)
+        return guest;
+    guest->op = 0;
+    guest_install_free(guest);
+    return NULL;
 }
 
 void guest_install_start(struct session *session)
 {
-    static const struct done_events events = {.done = on_folder};
-    struct guest_install *guest;
-    struct error err = {0};
-
     if (!session_config(session)->auto_install || session->guest_install || !session->box ||
         !provider_can(session->provider, PROVIDER_CAN_INSTALL))
         return;
-    guest = calloc(1, sizeof(*guest));
-    if (!guest)
-        return;
-    session->guest_install = guest;
-    guest->session = session;
-    guest->text = BUF_INIT(MAX(REQUEST_MAX, ANSWER_MAX) + 1);
-    guest->turn = reactor_timer(session->manager->spec.reactor, on_turn, guest);
-    if (!guest->turn || box_mkdir(session->box, PLACE, 0777, &events, guest, &guest->op, &err) < 0)
-        guest_install_free(session);
+    session->guest_install =
+        guest_install_new(&(struct guest_install){.manager = session->manager, .session = session});
+}
+
+bool guest_install_of_run(struct run *run, void (*ready)(struct run *run))
+{
+    if (!run->hears_pip || !provider_can(run->provider, PROVIDER_CAN_INSTALL))
+        return false;
+    run->guest_install = guest_install_new(
+        &(struct guest_install){.manager = run->manager, .run = run, .ready = ready});
+    return run->guest_install;
 }

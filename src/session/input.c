@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/worker.h"
 #include "session/session_private.h"
 
 static int open_file(struct execution *execution, int flags)
@@ -24,16 +26,114 @@ static int open_file(struct execution *execution, int flags)
     return fd < 0 ? -errno : fd;
 }
 
-int input_store(struct execution *execution, const void *data, size_t length, struct error *err)
-{
-    int fd = open_file(execution, O_RDWR | O_CREAT | O_TRUNC);
-    int r = fd < 0 ? fd : fd_write_all(fd, data, length);
+/* ---- storing it ---- */
 
-    execution->input_fd = fd < 0 ? -1 : fd;
-    if (r < 0)
-        return error_set(err, r, r == -ENOSPC ? ERROR_DISK_FULL : ERROR_ENGINE,
-                         "storing the standard input: %s", strerror(-r));
+#define INPUT_AT_ONCE (256 * KIB) /* 15 MiB keep the loop for 40 ms */
+/*
+ * Bytes that wait for the thread when one more is given to it: they are in memory besides what
+ * their tenant holds. Each came with a request, which takes longer to read than to store, so that
+ * there are more only if the disk is slow: then the loop stores it.
+ */
+#define INPUT_WAITING LIMIT_REQUEST_JSON
+
+/* A long one that is being written by a thread; the command starts afterwards. */
+struct input_write {
+    struct session_manager *manager;
+    struct execution *execution; /* NULL: it is gone */
+    json_t *keeper;              /* has the bytes */
+    int fd;                      /* of our own: the execution may be gone first */
+    int r;
+};
+
+static int store_error(int r, struct error *err)
+{
+    return error_set(err, r, r == -ENOSPC ? ERROR_DISK_FULL : ERROR_ENGINE,
+                     "storing the standard input: %s", strerror(-r));
+}
+
+static void write_it(void *ctx)
+{
+    struct input_write *write = ctx;
+
+    write->r = fd_write_all(write->fd, json_string_value(write->keeper),
+                            json_string_length(write->keeper));
+}
+
+static void on_written(void *ctx)
+{
+    CLEANUP(freep) struct input_write *write = ctx;
+    struct execution *execution = write->execution;
+    struct error err = {0};
+
+    write->manager->input_waiting -= json_string_length(write->keeper);
+    json_decref(write->keeper);
+    fd_closep(&write->fd);
+    if (!execution)
+        return;
+    execution->input_write = NULL;
+    if (execution_has_ended(execution))
+        return;
+    if (write->r < 0) {
+        store_error(write->r, &err);
+        execution_fail(execution, &err);
+    } else {
+        execution_ask_box(execution);
+    }
+}
+
+/* Not by fallocate(), which takes as long as writing does on some file systems. */
+static bool has_room(int fd, size_t length)
+{
+    struct statvfs disk;
+
+    return fstatvfs(fd, &disk) < 0 || (uint64_t)disk.f_bavail * disk.f_frsize >= length;
+}
+
+/* A full disk is the request's own error; one that fills meanwhile is the command's. */
+static int write_later(struct execution *execution, const struct execution_spec *spec,
+                       struct error *err)
+{
+    struct session_manager *manager = execution->session->manager;
+    CLEANUP(freep) struct input_write *write = calloc(1, sizeof(*write));
+
+    if (!write)
+        return error_memory(err);
+    if (!has_room(execution->input_fd, spec->input_length))
+        return store_error(-ENOSPC, err);
+    *write = (struct input_write){.manager = manager,
+                                  .execution = execution,
+                                  .keeper = json_incref(spec->keeper),
+                                  .fd = fcntl(execution->input_fd, F_DUPFD_CLOEXEC, 3)};
+    if (write->fd < 0 || !worker_do(manager->input_writer, write_it, on_written, write)) {
+        fd_closep(&write->fd);
+        json_decref(write->keeper);
+        return error_memory(err);
+    }
+    manager->input_waiting += spec->input_length;
+    execution->input_write = ptr_take(&write);
     return 0;
+}
+
+int input_store(struct execution *execution, const struct execution_spec *spec, struct error *err)
+{
+    int fd = open_file(execution, O_RDWR | O_CREAT | O_TRUNC), r;
+
+    if (fd < 0)
+        return store_error(fd, err);
+    execution->input_fd = fd;
+    if (spec->keeper && spec->input_length > INPUT_AT_ONCE &&
+        execution->session->manager->input_waiting <= INPUT_WAITING)
+        return write_later(execution, spec, err);
+    r = fd_write_all(fd, spec->input, spec->input_length);
+    return r < 0 ? store_error(r, err) : 0;
+}
+
+void input_write_leave(struct execution *execution)
+{
+    struct input_write *write = ptr_take(&execution->input_write);
+
+    if (write)
+        write->execution = NULL;
 }
 
 int input_open(struct execution *execution)
@@ -214,6 +314,26 @@ int execution_resize(struct execution *execution, unsigned rows, unsigned column
 }
 
 /* ---- finding executions ---- */
+
+uint32_t execution_pid(const struct execution *execution)
+{
+    return execution->pid;
+}
+
+bool execution_has_started(const struct execution *execution)
+{
+    return execution->flags & EXECUTION_STARTED || execution->state == EXECUTION_RUNNING;
+}
+
+bool execution_is_pty(const struct execution *execution)
+{
+    return execution->flags & EXECUTION_PTY;
+}
+
+uint64_t execution_ended_ms(const struct execution *execution)
+{
+    return execution->ended_ms;
+}
 
 uint32_t execution_number(const struct execution *execution)
 {

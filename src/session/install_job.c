@@ -42,7 +42,8 @@ int install_inputs(struct session_manager *manager, const struct install_spec *s
 {
     CLEANUP(json_decrefpp) json_t *order = order_json(manager, spec);
     CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_TEMPLATE_FILES * 2 + 4 * MIB);
-    const char *interpreter = session_manager_language(manager, "python")->fingerprint;
+    const char *interpreter =
+        spec->program ? spec->program : session_manager_language(manager, "python")->fingerprint;
     int r = order ? text_of_json(order, JSON_COMPACT | JSON_SORT_KEYS, &text) : -ENOMEM;
 
     if (r == 0)

@@ -6,6 +6,7 @@
 #ifndef BAILEY_SESSION_INSTALL_JOB_H
 #define BAILEY_SESSION_INSTALL_JOB_H
 
+#include "runtime/provider_ops.h"
 #include "session/installer.h"
 #include "session/layers.h"
 
@@ -42,7 +43,8 @@ struct install_job {
     bool is_template;
     bool
         is_finishing; /* the second box, in which code of packages runs: no network, no passwords */
-    const char *interpreter; /* path that the engine chose; NULL: none */
+    char program[PROVIDER_PROGRAM_MAX]; /* its Python; empty: the daemon's own */
+    const char *interpreter;            /* path that the engine chose; NULL: none */
     uint64_t timeout_ms, bytes_max, memory_bytes, started_ms;
     uint64_t script_ms; /* start time of the first script */
     struct installation *installations;

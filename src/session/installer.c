@@ -150,7 +150,7 @@ static void on_box_gone(void *ctx, const struct box_facts *facts)
     struct provider *provider = job->manager->provider;
 
     if (facts)
-        tenant_used(job->manager->tenants, job->tenant, QUOTA_CPU, facts->usage.cpu_us);
+        usage_cpu(job->manager, job->tenant, facts->usage.cpu_us);
     if (job->err.num < 0 && facts && facts->oom_kills > 0)
         error_set(&job->err, -ENOMEM, ERROR_INSTALL_FAILED,
                   "the installation needed more memory than the box has (%llu MB)",
@@ -294,7 +294,8 @@ static void start_script(struct install_job *job)
     static const char *const env[] = {"PIP_CONFIG_FILE=/bailey/pip/pip.conf", "HOME=/tmp",
                                       "TMPDIR=/tmp", "PYTHONUTF8=1", NULL};
     const struct session_language *python = session_manager_language(job->manager, "python");
-    const char *argv[] = {python->program, "-I", "-S", "-c", NULL, NULL, NULL};
+    const char *own = python->here ? python->here : python->program;
+    const char *argv[] = {job->program[0] ? job->program : own, "-I", "-S", "-c", NULL, NULL, NULL};
     struct exec_spec spec = {.argv = argv,
                              .env = env + job->is_finishing,
                              .ends_box = true,
@@ -415,6 +416,7 @@ static int job_make(struct install_job *job, struct error *err)
         .staging = job->is_template ? MAKE_INSTALLER_TEMPLATE : MAKE_INSTALLER_PACKAGES,
     };
 
+    str_copy(request.python, sizeof(request.python), job->program);
     if (job->is_finishing)
         request.staging = job->is_template ? MAKE_FINISH_TEMPLATE : MAKE_FINISH_PACKAGES;
 
@@ -443,7 +445,9 @@ static struct install_job *job_new(struct session_manager *manager, const struct
                       : spec->is_template ? TEMPLATE_PATIENCE_MS
                                           : config->install_timeout_ms;
     job->bytes_max = spec->bytes ? spec->bytes : config->install_bytes;
-    job->interpreter = session_manager_language(manager, "python")->fingerprint;
+    str_copy(job->program, sizeof(job->program), spec->program ? spec->program : "");
+    if (!spec->program)
+        job->interpreter = session_manager_language(manager, "python")->fingerprint;
     job->put = BUF_INIT(PUT_MAX);
     job->said = BUF_INIT(MIB);
     job->line = BUF_INIT(INSTALL_LINE);
@@ -500,8 +504,9 @@ static struct install_job *job_begin(struct session_manager *manager,
         error_set(err, r, ERROR_ENGINE, "out of memory");
         return NULL;
     }
-    /* A template without hashes is always built, to get the newest versions. */
-    if ((!spec->is_template || spec->has_hashes) && job_find_layer(job)) {
+    /* A template without hashes is always built, to get the newest versions. What lies at the path
+     * of another Python than the daemon's may have changed without notice. */
+    if ((!spec->is_template || spec->has_hashes) && !spec->program && job_find_layer(job)) {
         job->state = JOB_THERE;
         job->was_there = true;
         manager->spec.reactor->ops->timer_set(job->turn, 0);
@@ -529,7 +534,7 @@ int installer_start(struct session_manager *manager, const struct install_spec *
     if (config_no_install(manager->spec.config))
         return error_set(err, -ENOTSUP, ERROR_INSTALL_FAILED, "%s",
                          config_no_install(manager->spec.config));
-    if (!python || !python->program)
+    if (!python || (!python->program && !spec->program))
         return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
                          python && python->missing ? python->missing : "there is no Python");
     if (manager->is_stopping)

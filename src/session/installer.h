@@ -32,6 +32,7 @@ struct install_spec {
     json_t *files; /* object: path below the layer to base64, or to {"text"}; NULL: none */
     const char *python;         /* required version ("3.12") or program; NULL: any */
     uint64_t timeout_ms, bytes; /* 0: as configured */
+    const char *program; /* the Python of the session or run, if it is not the daemon's; or NULL */
 };
 
 struct install_end {

@@ -69,15 +69,15 @@ void execution_forget(struct execution *execution)
     }
 }
 
-/* Its output is no longer on disk. */
-static void drop_output(struct execution *execution)
+/* Its output is no longer on disk; false: there was none. */
+static bool drop_output(struct execution *execution)
 {
     const struct session *session = execution->session;
     CLEANUP(fd_closep) int folder_fd = -1;
     bool is_in_row = false;
 
     if (execution_stored(execution) == 0)
-        return;
+        return false;
     folder_fd = logs_folder(execution->session, false);
     execution->session->spooled -= MIN(execution_kept(execution), execution->session->spooled);
     for (int i = 0; i < BOX_STREAMS; i++) {
@@ -101,6 +101,7 @@ static void drop_output(struct execution *execution)
     if (is_in_row)
         index_drop_output(session->manager->spec.index, session->id, execution->number, NULL);
     usage_log_over(execution);
+    return true;
 }
 
 /*
@@ -134,11 +135,11 @@ bool executions_drop_oldest(struct session *session)
     return execution != NULL;
 }
 
-void executions_age(struct session *session, uint64_t before_ms)
+void executions_age(struct session *session, uint64_t before_ms, unsigned *left)
 {
-    for (struct execution *at = session->oldest; at; at = at->previous)
+    for (struct execution *at = session->oldest; at && *left; at = at->previous)
         if (execution_has_ended(at) && at->users == 0 && at->ended_ms < before_ms)
-            drop_output(at);
+            *left -= drop_output(at);
 }
 
 void executions_trim(struct session *session, unsigned keep)

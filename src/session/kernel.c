@@ -307,7 +307,8 @@ static int ask_provider(struct context *context)
 
     if (!provider->ops->kernel || !provider_can(session->provider, PROVIDER_CAN_ZYGOTE) ||
         !session->manager->spec.config->is_warm || !str_equal(context->language->name, "python") ||
-        context->was_refused)
+        context->was_refused ||
+        session_manager_other_python(session->manager, session_config(session)))
         return -ENOTSUP;
     kernel = kernel_new(session, context);
     if (!kernel)

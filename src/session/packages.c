@@ -421,6 +421,7 @@ static int order_begin(struct package_order *order, struct error *err)
         r = session_manager_template_of(session->manager, session_config(session),
                                         session->template_name, &found_template, err);
     spec.requirements = buf_text(&text);
+    spec.program = session_manager_other_python(session->manager, session_config(session));
     spec.layer = session->layer[0] ? session->layer : found_template.layer;
     if (r == 0)
         r = installer_start(session->manager, &spec, &own_events, order, &order->installation, err);

@@ -18,8 +18,10 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "session/session_private.h"
+#include "session/upload.h"
 
 #define LOOK_MS 60000
+#define OUTPUTS_AT_ONCE 64 /* of executions, removed in one turn of the loop */
 #define FOLDER "executions"
 #define FILES_MAX 100000 /* that are looked at when the broker starts */
 
@@ -75,11 +77,13 @@ static void on_old(void *ctx, const struct index_code *code)
         tenant_give(due->manager->tenants, code->tenant, QUOTA_DISK, code->bytes);
 }
 
-static void age_code(struct session_manager *manager)
+/* As many as the index says at once; true: there may be more. */
+static bool age_code(struct session_manager *manager)
 {
     uint64_t now_ms = clock_wall_ms(), keep_ms = manager->spec.config->code_ms;
     struct due due = {.manager = manager, .names = strv_new()};
     CLEANUP(fd_closep) int folder_fd = -1;
+    bool is_full;
 
     if (due.names && now_ms > keep_ms)
         index_due_code(manager->spec.index, now_ms - keep_ms, on_old, &due, NULL);
@@ -87,7 +91,9 @@ static void age_code(struct session_manager *manager)
         folder_fd = open_folder(manager);
     for (size_t i = 0; due.names && due.names[i]; i++)
         remove_code(manager, folder_fd, due.names[i]);
+    is_full = due.names && strv_length(due.names) >= INDEX_DUE_CODE;
     strv_free(due.names);
+    return is_full;
 }
 
 static void expect(const struct session_manager *manager)
@@ -98,16 +104,28 @@ static void expect(const struct session_manager *manager)
     manager->spec.reactor->ops->timer_set(manager->retention, MIN(wait_ms, (uint64_t)LOOK_MS));
 }
 
+bool retention_look(struct session_manager *manager)
+{
+    uint64_t now_ms = session_manager_now_ms(), keep_ms = manager->spec.config->log_ms;
+    unsigned left = OUTPUTS_AT_ONCE;
+
+    for (struct session *at = manager->sessions; at && now_ms > keep_ms && left; at = at->next)
+        if (at->state < SESSION_ENDING)
+            executions_age(at, now_ms - keep_ms, &left);
+    return age_code(manager) || left == 0;
+}
+
+/* What is left is for the next turn of the loop, so that requests come between. */
 static void on_due(void *ctx)
 {
     struct session_manager *manager = ctx;
-    uint64_t now_ms = session_manager_now_ms(), keep_ms = manager->spec.config->log_ms;
 
-    for (struct session *at = manager->sessions; at && now_ms > keep_ms; at = at->next)
-        if (at->state < SESSION_ENDING)
-            executions_age(at, now_ms - keep_ms);
-    age_code(manager);
-    expect(manager);
+    if (retention_look(manager)) {
+        manager->spec.reactor->ops->timer_set(manager->retention, 0);
+    } else {
+        uploads_age(manager);
+        expect(manager);
+    }
 }
 
 /* ---- the start ---- */

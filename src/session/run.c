@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/worker.h"
 #include "recipe/output.h"
 #include "runtime/outcome.h"
 #include "session/run_private.h"
@@ -65,6 +66,7 @@ static void run_free(struct run *run)
     run->manager->spec.reactor->ops->timer_remove(run->timer);
     pump_stop(&run->pump);
     import_check_leave(run->import_check);
+    run_packages_free(run);
     run_leave(run);
     run_files_free(run);
     box_free(run->box);
@@ -82,28 +84,55 @@ static void run_free(struct run *run)
 
 void runs_free(struct session_manager *manager)
 {
+    for (struct run *run = manager->runs; run; run = run->next)
+        run->done = NULL;
+    if (manager->writer)
+        worker_finish(manager->writer); /* frees those whose record was still to be written */
     while (manager->runs)
         run_free(manager->runs);
 }
 
 /* ---- the end ---- */
 
-static void tell(struct run *run)
+static void stored(void *ctx)
 {
+    struct run *run = ctx;
     struct session_manager *manager = run->manager;
-    struct result *result = &run->result;
 
-    usage_run(run);
-    outcome_failed(result);
-    if (run_install(run))
-        return;
-    result->install = ptr_take(&run->install);
-    account_run(run);
-    run_store(run);
     if (run->done)
-        run->done(run->ctx, result);
+        run->done(run->ctx, &run->result);
     run_free(run);
     session_manager_later(manager);
+}
+
+/* What is remembered of it; its end is told afterwards. */
+static void run_store(struct run *run)
+{
+    const struct recipe *recipe = &run->recipe;
+    struct artifact artifact = {
+        .language = recipe->language,
+        .code = recipe->code,
+        .code_length = recipe->code_length,
+        .env = (const char *const *)recipe->env + recipe->env_given,
+        .result = &run->result,
+    };
+
+    if (run->keeps_nothing || !recipe->language || !recipe_stores(recipe->config, &run->result))
+        stored(run);
+    else
+        code_write(run->manager, run->tenant, &artifact,
+                   &(struct code_write_spec){.done = stored, .ctx = run});
+}
+
+static void tell(struct run *run)
+{
+    usage_run(run);
+    outcome_failed(&run->result);
+    if (run_install(run))
+        return;
+    run->result.install = ptr_take(&run->install);
+    account_run(run);
+    run_store(run);
 }
 
 /* What the box used: by now, or in all. */
@@ -144,6 +173,7 @@ static void end_box(struct run *run)
                       run->result.memory_by == LIMIT_BY_CGROUP_V2 ||
                       run->result.memory_by == LIMIT_BY_CONTAINER;
 
+    fair_queue_over(run->manager->fair_queue, number);
     if (is_counted)
         provider->ops->usage(provider, number, on_used, run); /* it may be freed by this */
     provider->ops->end(provider, number, box, is_counted ? NULL : on_used, run);
@@ -168,6 +198,7 @@ static void on_turn(void *ctx)
     pump_stop(&run->pump);
     import_check_leave(ptr_take(&run->import_check));
     local_module_leave(ptr_take(&run->look));
+    run_packages_free(run);
     run_list_leave(run);
     if (run->make_serial)
         fair_queue_cancel(run->manager->fair_queue, run->make_serial);
@@ -465,6 +496,12 @@ void run_step_done(struct run *run, enum recipe_step step)
         begin_step(run, recipe_next(&run->recipe, step));
 }
 
+static void on_pip_ready(struct run *run)
+{
+    if (!run->is_over)
+        begin_step(run, RECIPE_FILES);
+}
+
 static void on_made(void *ctx, const struct made *made)
 {
     struct run *run = ctx;
@@ -485,7 +522,8 @@ static void on_made(void *ctx, const struct made *made)
         run_over(run, &err);
     } else {
         run_take_kernel(run, made);
-        begin_step(run, RECIPE_FILES);
+        if (!guest_install_of_run(run, on_pip_ready))
+            begin_step(run, RECIPE_FILES);
     }
 }
 
@@ -504,12 +542,15 @@ static int check_spec(struct session_manager *manager, const struct run_spec *sp
                       const struct config *config, const struct session_language **ret,
                       struct error *err)
 {
+    const char *program;
+
     *ret = session_manager_language(manager, spec->language);
     if (!*ret)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "language: '%.40s' is not one that may run here", spec->language);
-    if (!(*ret)->program && !config_can(config, PROVIDER_OWN_FILESYSTEM))
-        return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s", (*ret)->missing);
+    if (session_manager_interpreter(manager, config, config_provider(config), *ret, &program, NULL,
+                                    err) < 0)
+        return err->num;
     if (spec->code_length > LIMIT_CODE_BYTES)
         return error_set(err, -EFBIG, ERROR_TOO_LARGE, "code: at most %llu MB",
                          (unsigned long long)(LIMIT_CODE_BYTES / MIB));
@@ -548,7 +589,8 @@ static int copy_spec(struct run *run, const struct run_spec *spec,
                        &(struct recipe_spec){
                            .config = run_config(run),
                            .language = language->name,
-                           .program = template_env_program(language, found_template->layer,
+                           .program = template_env_program(run->manager, run_config(run), language,
+                                                           found_template->layer,
                                                            config_provider(run_config(run))),
                            .name = spec->name ? spec->name : language->script,
                            .code = run->code,
@@ -572,12 +614,15 @@ int run_make(struct run *run, struct error *err)
         .fallback = config->falls_back ? provider_known(PROVIDER_LOCAL) : NULL,
         .limits = run->result.limits,
         .minimum = config->isolation,
-        .has_packages = run->package_layer[0],
+        .has_packages = run->package_layer[0] || run->hears_pip,
         .layer = run->layer[0] ? run->layer : NULL,
         .is_warm = manager->spec.config->is_warm && run->language->driver &&
                    str_equal(run->language->name, "python"),
     };
 
+    request.is_warm &= request_interpreters(manager, config, &request);
+    if (run_packages_folder(run, err) < 0)
+        return err->num;
     request.tier = request.is_warm ? run->tier : 0;
     run->has_input = run->input;
     run->make_asked_ns = clock_now_ns();
@@ -632,6 +677,7 @@ int session_manager_run(struct session_manager *manager, const struct run_spec *
         account_new(config, spec->caller, spec->code, spec->code_length, LIMIT_AUDIT_CODE);
     run->next = manager->runs;
     manager->runs = run;
+    run->hears_pip = run_packages_wanted(run, spec);
     r = copy_spec(run, spec, &found_template, err);
     if (r == 0)
         r = run_files_new(run, spec, err);
@@ -712,8 +758,9 @@ void run_take_kernel(struct run *run, const struct made *made)
 
 int run_fall_back(struct run *run, const struct made *made)
 {
-    return recipe_fall_back(&run->recipe, &run->result, made->wanted->name, made->fallback,
-                            template_env_program(run->language, false, made->provider));
+    return recipe_fall_back(
+        &run->recipe, &run->result, made->wanted->name, made->fallback,
+        template_env_program(run->manager, run_config(run), run->language, false, made->provider));
 }
 
 /* ---- who reads along, and who has enough ---- */
@@ -782,29 +829,6 @@ void session_manager_run_stop(struct run *run)
     }
     recipe_cancelled(&err);
     run_over(run, &err);
-}
-
-/* ---- what is remembered of it ---- */
-
-void run_store(struct run *run)
-{
-    const struct recipe *recipe = &run->recipe;
-    const struct result *result = &run->result;
-    CLEANUP(freep) char *path = NULL;
-    struct error err = {0};
-    struct artifact artifact = {
-        .folder = run->manager->spec.folders.artifacts,
-        .folder_fd = &run->manager->spec.folders.artifacts_fd,
-        .language = recipe->language,
-        .code = recipe->code,
-        .code_length = recipe->code_length,
-        .env = (const char *const *)recipe->env + recipe->env_given,
-        .result = result,
-    };
-
-    if (!run->keeps_nothing && recipe_store(recipe->config, &artifact, &path, &err) < 0)
-        log_warning("artifact of %s: %s, continuing without it", result->execution_id, err.text);
-    retention_code(run->manager, run->tenant, path);
 }
 
 /* ---- what it left ---- */

@@ -133,6 +133,11 @@ bool run_files_needs(const struct run *run)
     return run->run_files && run->run_files->requirements;
 }
 
+char **run_files_requirements(const struct run *run)
+{
+    return run->run_files ? run->run_files->requirements : NULL;
+}
+
 static void on_installed(void *ctx, const struct install_end *end, const struct error *err)
 {
     struct run *run = ctx;
@@ -167,7 +172,9 @@ int run_files_install(struct run *run, struct error *err)
     struct buf text = BUF_INIT((size_t)LIMIT_PACKAGES * (LIMIT_REQUIREMENT + 2));
     struct install_spec spec = {.tenant = run->tenant,
                                 .layer = run->layer[0] ? run->layer : NULL,
-                                .timeout_ms = run->result.limits.timeout_ms};
+                                .timeout_ms = run->result.limits.timeout_ms,
+                                .program =
+                                    session_manager_other_python(run->manager, run_config(run))};
     int r = 0;
 
     for (char **at = run->run_files->requirements; *at && r == 0; at++)

@@ -79,12 +79,17 @@ struct run {
     char package_layer[LAYER_TEXT];    /* bound in its second box; empty: it has none */
     json_t *install;                   /* for the result */
     bool is_again;                     /* it is the second time */
+
+    /* Its pip may ask for packages. */
+    bool hears_pip; /* its box has a folder for them */
+    struct guest_install *guest_install;
+    json_t *packages; /* what its box has by then; NULL: none */
+    char **asked;     /* strv: what they came from; NULL: nothing yet */
 };
 int run_make(struct run *run, struct error *err); /* the box */
 void run_over(struct run *run, const struct error *err);
 
 /* run.c */
-void run_store(struct run *run);                   /* SANDBOX_STORE_CODE */
 extern const struct exec_events run_kernel_events; /* of a kernel that came with the box: ignored */
 void run_take_kernel(struct run *run, const struct made *made);
 /* Its box is one of this machine, and so is its interpreter. 0 or -ENOMEM. */
@@ -99,7 +104,8 @@ void run_list_leave(struct run *run);
 /* run_files.c: what a run brings along and takes home */
 int run_files_new(struct run *run, const struct run_spec *spec, struct error *err);
 void run_files_free(struct run *run);
-bool run_files_needs(const struct run *run); /* packages, before there is a box */
+bool run_files_needs(const struct run *run);          /* packages, before there is a box */
+char **run_files_requirements(const struct run *run); /* strv, borrowed; NULL: none */
 int run_files_install(struct run *run, struct error *err);
 /* The box stands: its files are put there, then RECIPE_FILES is done. */
 void run_files_put(struct run *run);
@@ -109,6 +115,17 @@ bool run_files_entry(struct run *run, const struct box_entry *entry);
 bool run_files_fetch(struct run *run);
 void run_listed(struct run *run);      /* run.c */
 void run_files_leave(struct run *run); /* nothing is fetched any more */
+
+/* guest_install.c: true: ready() follows in a turn of its own, or the run ends before. */
+bool guest_install_of_run(struct run *run, void (*ready)(struct run *run));
+
+/* run_packages.c: packages that the box's pip asks for */
+bool run_packages_wanted(const struct run *run, const struct run_spec *spec);
+int run_packages_folder(struct run *run, struct error *err); /* before the box is made */
+int run_packages_install(struct run *run, const char *const *packages,
+                         const struct install_events *events, void *ctx, struct installation **ret,
+                         struct error *err);
+void run_packages_free(struct run *run); /* before its box goes; nothing is heard any more */
 
 /* run_retry.c */
 void run_install_audit(const struct run *run, const char *const *wanted,

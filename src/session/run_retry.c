@@ -162,8 +162,11 @@ bool run_install(struct run *run)
 {
     static const struct install_events events = {.done = on_installed};
     char line[LIMIT_REQUIREMENT + 2];
-    struct install_spec spec = {
-        .tenant = run->tenant, .requirements = line, .layer = run->layer[0] ? run->layer : NULL};
+    struct install_spec spec = {.tenant = run->tenant,
+                                .requirements = line,
+                                .layer = run->layer[0] ? run->layer : NULL,
+                                .program =
+                                    session_manager_other_python(run->manager, run_config(run))};
     struct error err = {0};
 
     if (!run->wanted[0] || run->is_again || run->install || !run->done || run->result.error.code)
@@ -183,19 +186,22 @@ bool run_install(struct run *run)
 
 void run_leave(struct run *run)
 {
-    run_list_leave(run);
     struct session_manager *manager = run->manager;
+    bool had_layer;
 
+    run_list_leave(run);
     local_module_leave(ptr_take(&run->look));
     if (run->installation)
         installer_cancel(ptr_take(&run->installation));
     layer_link_free(ptr_take(&run->link));
     json_decref(ptr_take(&run->install));
-    if (!run->package_layer[0])
+    if (!run->package_layer[0] && !run->hears_pip)
         return;
     session_manager_discard(manager, manager->spec.folders.packages_fd, run->key);
+    had_layer = run->package_layer[0];
     run->package_layer[0] = '\0';
-    layers_collect(manager);
+    if (had_layer)
+        layers_collect(manager);
 }
 
 bool runs_name(const struct session_manager *manager, const char *layer)

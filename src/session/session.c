@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "session/artifacts.h"
 #include "session/layers.h"
+#include "store/chat_row.h"
 
 #define LAST_TURNS 256 /* of a box's last frames: more than its socket can hold */
 
@@ -60,7 +61,7 @@ void session_free(struct session *session)
     while (session->executions)
         execution_free(session->executions);
     pump_stop(&session->pump);
-    guest_install_free(session);
+    guest_install_free(ptr_take(&session->guest_install));
     box_free(ptr_take(&session->box));
     code_stores_free(session);
     outputs_free(session);
@@ -81,6 +82,7 @@ void session_free(struct session *session)
     kernels_free(session);
     json_decref(session->env);
     json_decref(session->given_env);
+    json_decref(session->notes);
     free(session->template_name);
     free(session->name);
     free(session->fallback);
@@ -119,7 +121,9 @@ const char *session_gone_provider(const struct session *session)
 int session_record(struct session *session, struct error *err)
 {
     CLEANUP(freep) char *env = json_dumps(session->env, JSON_COMPACT);
+    CLEANUP(freep) char *notes = session->notes ? json_dumps(session->notes, JSON_COMPACT) : NULL;
     struct index_session row = {
+        .notes = notes,
         .settings = session->settings ? session->settings->text : NULL,
         .name = session->name,
         .env = env ? env : "{}",
@@ -181,6 +185,52 @@ void session_extend(struct session *session, uint64_t more_ms)
     session->expires_ms = time_add(session->expires_ms, more_ms);
     session_save(session);
     session_manager_expect(session->manager);
+}
+
+void session_expire_at(struct session *session, uint64_t expires_ms)
+{
+    session_touch(session);
+    session->expires_ms = MIN(expires_ms, LIMIT_TIME_MS);
+    session_save(session);
+    session_manager_expect(session->manager);
+}
+
+uint64_t session_created_ms(const struct session *session)
+{
+    return session->created_ms;
+}
+
+uint64_t session_expires_ms(const struct session *session)
+{
+    return session->expires_ms;
+}
+
+json_t *session_notes(const struct session *session)
+{
+    return session->notes;
+}
+
+int session_set_notes(struct session *session, json_t *notes, struct error *err)
+{
+    json_t *before = session->notes;
+    int r;
+
+    session->notes = notes;
+    r = session_record(session, err);
+    if (r < 0)
+        session->notes = before;
+    json_decref(r < 0 ? notes : before);
+    return r;
+}
+
+const char *session_template_name(const struct session *session)
+{
+    return session->template_name;
+}
+
+struct limits session_limits(const struct session *session)
+{
+    return session->limits;
 }
 
 int session_ended_error(const struct session *session, struct error *err)
@@ -300,6 +350,7 @@ static void start_box(struct session *session)
         r = datasets_prepare(session, &err);
     request.layer = found_template.layer;
     request.is_warm = manager->spec.config->is_warm && python && python->program && python->driver;
+    request.is_warm &= request_interpreters(manager, config, &request);
     request.tier = (unsigned)session->tier;
     if (r == 0)
         r = packages_prepare(session, &err);
@@ -396,6 +447,7 @@ static void box_gone(void *ctx, const struct box_facts *facts)
         session_manager_forget(manager);
     }
     packages_remove(session);
+    chat_row_drop(manager->spec.index, session->id, NULL);
     session_manager_discard(manager, manager->spec.folders.logs_fd, session->id);
     outputs_gone(session);
     usage_outputs_over(session);
@@ -461,7 +513,7 @@ static void leave(struct session *session)
     if (session->box && session->is_box_lost)
         hear_last_words(session);
     resume_held(session);
-    guest_install_free(session);
+    guest_install_free(ptr_take(&session->guest_install));
     if (session->box)
         box_fail(session->box, &err);
     session->pinned++;

@@ -61,6 +61,18 @@ uint64_t session_timeout_ms(struct session *session, const struct caller *caller
 /* The session was used: its idle time starts again. Done by every call below. */
 void session_touch(struct session *session);
 void session_extend(struct session *session, uint64_t more_ms);
+/* Its age limit is this time from now on, wall clock; for a door that has a timeout of its own. */
+void session_expire_at(struct session *session, uint64_t expires_ms);
+uint64_t session_created_ms(const struct session *session);
+uint64_t session_expires_ms(const struct session *session); /* the age limit */
+const char *session_template_name(const struct session *session);
+struct limits session_limits(const struct session *session);
+/*
+ * What the door that made it has to remember, an object that only the door reads; kept in the
+ * index. NULL: nothing. session_set_notes() takes it over; errors: disk_full, and nothing changes.
+ */
+json_t *session_notes(const struct session *session);
+int session_set_notes(struct session *session, json_t *notes, struct error *err);
 /* A provisional session has received everything that was requested for it. */
 int session_complete(struct session *session, struct error *err);
 
@@ -95,6 +107,7 @@ struct execution_spec {
     const void
         *input; /* the whole standard input, copied; NULL: none, or sent by execution_stdin() */
     size_t input_length;
+    json_t *keeper;      /* owns `input`: a long one is then stored by a thread; NULL: at once */
     uint64_t timeout_ms; /* 0: until the session ends */
     bool is_pty, is_background;
     unsigned rows, columns;
@@ -119,7 +132,11 @@ void session_each_execution(struct session *session,
 
 uint32_t execution_number(const struct execution *execution);
 struct session *execution_session(const struct execution *execution);
-bool execution_has_ended(const struct execution *execution); /* its result is complete */
+uint32_t execution_pid(const struct execution *execution); /* in its box; 0: not started, unknown */
+bool execution_has_started(const struct execution *execution);
+bool execution_is_pty(const struct execution *execution);
+uint64_t execution_ended_ms(const struct execution *execution); /* wall clock; 0: it runs */
+bool execution_has_ended(const struct execution *execution);    /* its result is complete */
 bool execution_is_background(const struct execution *execution);
 void execution_set_background(
     struct execution *execution); /* from now on it does not end when its watchers leave */
@@ -179,6 +196,7 @@ struct context_spec {
     const char *language; /* NULL: "python" */
     const char *name;     /* NULL: none */
     const char *cwd;      /* NULL: /workspace */
+    bool is_default;      /* the default context of its language; if there is one, that is it */
 };
 /* Errors: bad_input, no_interpreter, context_taken, too_many_contexts. No kernel is started yet. */
 int session_create_context(struct session *session, const struct context_spec *spec,

@@ -12,7 +12,9 @@
 #include "base/held.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/worker.h"
 #include "session/artifacts.h"
+#include "session/container.h"
 #include "session/layers.h"
 #include "session/refusal_log.h"
 
@@ -147,6 +149,8 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     manager->spec = *spec;
     manager->tenants = tenants_new(spec->config);
     manager->held = held_new(LIMIT_HELD_TENANT, LIMIT_HELD);
+    manager->writer = worker_new(spec->reactor);
+    manager->input_writer = worker_new(spec->reactor);
     manager->fair_queue = fair_queue_new(manager);
     templates_load(manager);
     manager->later = reactor_timer(spec->reactor, on_later, manager);
@@ -154,12 +158,14 @@ int session_manager_new(const struct session_manager_spec *spec, struct session_
     manager->sweeper = reactor_timer(spec->reactor, session_manager_sweep, manager);
     manager->forgetter = reactor_timer(spec->reactor, on_forget, manager);
     if (!manager->later || !manager->expiry || !manager->sweeper || !manager->forgetter ||
-        !manager->tenants || !manager->held || !manager->fair_queue || usage_start(manager) < 0 ||
-        artifacts_start(manager) < 0 || retention_start(manager) < 0 ||
-        refusal_log_start(manager) < 0) {
+        !manager->tenants || !manager->held || !manager->writer || !manager->input_writer ||
+        !manager->fair_queue || usage_start(manager) < 0 || artifacts_start(manager) < 0 ||
+        retention_start(manager) < 0 || refusal_log_start(manager) < 0) {
         session_manager_free(manager);
         return error_memory(err);
     }
+    containers_start(manager);
+    uploads_start(manager);
     *ret = manager;
     return 0;
 }
@@ -175,6 +181,8 @@ void session_manager_free(struct session_manager *manager)
     found_free(manager);
     while (manager->sessions)
         session_free(manager->sessions);
+    if (manager->writer)
+        worker_finish(manager->writer);
     installs_free(manager);
     looks_free(manager);
     templates_free(manager);
@@ -189,6 +197,8 @@ void session_manager_free(struct session_manager *manager)
     usage_free(manager);
     fair_queue_free(manager->fair_queue);
     tenants_free(manager->tenants);
+    worker_free(manager->writer);
+    worker_free(manager->input_writer);
     held_free(manager->held);
     settings_table_free(manager);
     free(manager);
@@ -521,6 +531,7 @@ int session_manager_create(struct session_manager *manager, const struct session
         str_copy(session->tenant, sizeof(session->tenant), spec->tenant);
     if (spec->env)
         json_object_update(session->env, spec->env);
+    session->notes = json_incref(spec->notes);
     session->idle_ms = spec->idle_ms ? spec->idle_ms : config->session_idle_ms;
     session->expires_ms =
         time_add(session->created_ms, spec->age_ms ? spec->age_ms : config->session_age_ms);

@@ -40,13 +40,14 @@ struct session_folders {
     const char *const *dataset_folders; /* their names as configured, NULL-terminated */
 };
 
-/* An interpreter in every box, found when the daemon started. */
+/* The daemon's own interpreter of a language, found when it started. */
 struct session_language {
     const char *name;    /* "python" */
     const char *script;  /* "main.py": file name of a run's source */
     const char *driver;  /* path in the box of the script that makes a kernel of it; NULL: none */
     const char *program; /* path in the box; NULL: not installed, `missing` says what to do */
     const char *missing;
+    const char *normal;      /* path for callers who name none, if that is another one; or NULL */
     const char *here;        /* with containers: its path in a local box; NULL: none */
     const char *fingerprint; /* changes with the program; NULL: unknown */
     const char *own;         /* its name in a box with a file system of its own; NULL: `program` */
@@ -58,6 +59,7 @@ struct session_manager_spec {
     struct session_folders folders;
     const struct session_language *languages;
     size_t language_count;
+    json_t *interpreters; /* [{"named", "program"}] that callers may name; borrowed; NULL: none */
     struct index *index;
     struct bus *bus;
     struct audit *audit;
@@ -82,6 +84,8 @@ void session_manager_start(struct session_manager *manager, uint32_t generation,
 void session_manager_box_ended(struct session_manager *manager, uint32_t number, unsigned why);
 struct kernel_end;
 void session_manager_kernel_ended(struct session_manager *manager, const struct kernel_end *end);
+/* CPU time outside of boxes, which counts for the tenant's quota: its packages in zygotes. */
+void session_manager_spent(struct session_manager *manager, const char *tenant, uint64_t cpu_us);
 
 /*
  * Stops everything: SIGTERM to all that runs, SIGKILL after the grace time, every end recorded;
@@ -122,6 +126,28 @@ void session_manager_reloaded(struct session_manager *manager); /* the configura
 void session_manager_measure(struct session_manager *manager);
 const struct session_language *session_manager_language(const struct session_manager *manager,
                                                         const char *name);
+
+/*
+ * interpreters.c: the program that runs a language in boxes of this configuration (SANDBOX_PYTHON,
+ * SANDBOX_NODE), as a path or a name in the box; `row`: the provider of the box. *ret_other: it is
+ * not the daemon's own, so the box has to be asked for it, has no warm kernel and no template.
+ * Errors: no_interpreter, bad_input, which name the key. ret_other may be NULL.
+ */
+struct provider_row;
+int session_manager_interpreter(const struct session_manager *manager, const struct config *config,
+                                const struct provider_row *row,
+                                const struct session_language *language, const char **ret_program,
+                                const char **ret_other, struct error *err);
+/* The same for Python; NULL: the daemon's own. For requests of boxes and packages. */
+const char *session_manager_other_python(const struct session_manager *manager,
+                                         const struct config *config);
+const char *session_manager_other_node(const struct session_manager *manager,
+                                       const struct config *config);
+/*
+ * A template belongs to the daemon's own Python. Error: bad_input, which names SANDBOX_PYTHON.
+ */
+int session_manager_own_python(const struct session_manager *manager, const struct config *config,
+                               const char *what, struct error *err);
 
 /*
  * Templates (template.c): names to layers, from <state>/templates. A template without a layer is
@@ -169,6 +195,7 @@ struct session_spec {
     uint64_t idle_ms;            /* 0: as configured */
     uint64_t age_ms;             /* 0: as configured */
     json_t *settings; /* {KEY: text} where the caller has none; NULL: the daemon's. Borrowed. */
+    json_t *notes;    /* of the door, session_notes(); NULL: none. Borrowed. */
     bool is_spare; /* made by one call that named no session: its idle time is SPARE_IDLE_MS, and it
                       goes first where room is needed, until session_promote() */
     bool is_provisional; /* if the broker dies before session_complete(), the session is removed */

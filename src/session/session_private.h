@@ -33,6 +33,7 @@
 #include "session/session_manager.h"
 #include "session/settings_table.h"
 #include "session/tenant.h"
+#include "store/artifact.h"
 #include "store/index.h"
 #include "store/spool.h"
 
@@ -79,8 +80,9 @@ struct session {
     struct session_manager *manager;
     char id[ID_MAX];
     char tenant[TENANT_MAX];
-    char *name;  /* NULL: none */
-    json_t *env; /* object of strings */
+    char *name;    /* NULL: none */
+    json_t *env;   /* object of strings */
+    json_t *notes; /* of the door that made it; NULL: none */
     enum session_state state;
     uint64_t created_ms, used_ms, expires_ms, idle_ms; /* wall clock */
     uint32_t next_execution;
@@ -276,6 +278,7 @@ struct execution {
     struct session *session;
     uint32_t number;
     uint32_t call; /* its id in the box; 0: not sent */
+    uint32_t pid;  /* in the box; 0: unknown */
     char *argv;    /* a JSON array of strings; NULL: long, and stored only in its row */
     uint32_t flags;
     enum execution_state state;
@@ -296,6 +299,7 @@ struct execution {
     unsigned users;    /* watchers and calls under way: while above 0 it is not dropped */
     int input_fd;      /* file of the standard input that came with the request; -1: none */
     uint64_t input_at;
+    struct input_write *input_write;  /* its standard input is still being stored */
     struct completion *input_waiters; /* callers that have more input for it */
     struct completion *input_called;  /* the part of them that is being called */
     /* Requested before the box had the command; on_started() does it. */
@@ -319,10 +323,27 @@ bool code_of_command(const char *const *words, struct command_code *ret); /* fal
 void code_store(struct execution *execution);
 void code_stores_free(struct session *session); /* writes down what is still being read */
 
+/* code_write.c: a record of stored code, written by a thread; done() is called in any case. */
+struct code_write_spec {
+    void (*done)(void *ctx); /* `artifact` is borrowed until then */
+    void *ctx;
+};
+void code_write(struct session_manager *manager, const char *tenant,
+                const struct artifact *artifact, const struct code_write_spec *spec);
+/*
+ * Takes over *result, `code` and `env`, which count as held by the tenant until they are written: a
+ * record for which there is no room is left out, and the log says so.
+ */
+void code_write_owned(struct session_manager *manager, const char *tenant, struct result *result,
+                      const char *language, char *code, size_t length, char **env);
+
 struct session_manager {
     struct session_manager_spec spec;
     struct tenants *tenants;
-    struct held *held; /* bytes in memory, by tenant */
+    struct held *held;           /* bytes in memory, by tenant */
+    struct worker *writer;       /* of stored code (code_write.c) */
+    struct worker *input_writer; /* of long standard inputs (input.c) */
+    uint64_t input_waiting;      /* their bytes */
     struct reactor_timer *retention;
     struct fair_queue *fair_queue;
     struct provider *provider;
@@ -377,6 +398,8 @@ void session_manager_check_stopped(struct session_manager *manager);
 /* usage.c: takes from a tenant's quotas and gives back */
 int usage_take(struct session_manager *manager, const char *tenant, enum quota quota,
                uint64_t amount, struct error *err);
+/* CPU time that programs used: for the quota, and for the tenant's turn (fair_queue.h). */
+void usage_cpu(struct session_manager *manager, const char *tenant, uint64_t cpu_us);
 int usage_session(struct session *session, struct error *err); /* counts it as a live session */
 void usage_session_over(struct session *session);
 void usage_watch(struct session_manager *manager); /* counts CPU time of what lives, if limited */
@@ -561,7 +584,8 @@ bool cell_install_cancel(struct execution *execution); /* true: an installation 
 uint64_t execution_kept(const struct execution *execution);   /* bytes in files */
 uint64_t execution_stored(const struct execution *execution); /* bytes in files and in its row */
 bool executions_drop_oldest(struct session *session);         /* its output; false: none is left */
-void executions_age(struct session *session, uint64_t before_ms); /* output that ended before */
+/* Removes output of executions that ended before, of at most *left, which is reduced. */
+void executions_age(struct session *session, uint64_t before_ms, unsigned *left);
 void executions_trim(struct session *session,
                      unsigned keep); /* drops ended executions without a reader */
 void executions_drop_output(
@@ -584,9 +608,9 @@ void import_check_leave(
     struct import_check *import_check); /* done() is not called any more; NULL is fine */
 
 /* guest_install.c: requests of the box's pip, while the session has a box and SANDBOX_AUTO_INSTALL.
- * guest_install_free() comes before the box goes. */
+ * guest_install_free() comes before the box goes; NULL is fine. */
 void guest_install_start(struct session *session);
-void guest_install_free(struct session *session);
+void guest_install_free(struct guest_install *guest);
 
 /* dataset_push.c: copies into a container; does nothing for other boxes */
 void dataset_push(struct session *session, const char *file); /* one that was added */
@@ -599,8 +623,13 @@ bool session_is_ready(
     const struct session *session); /* session.c: its box and all datasets are ready */
 
 /* template_env.c */
-const char *template_env_program(const struct session_language *language, bool has_layer,
+const char *template_env_program(const struct session_manager *manager, const struct config *config,
+                                 const struct session_language *language, bool has_layer,
                                  const struct provider_row *row);
+/* interpreters.c: what the box needs besides the daemon's own; false: it gets no warm kernel. */
+struct make_request;
+bool request_interpreters(const struct session_manager *manager, const struct config *config,
+                          struct make_request *request);
 void session_take_template(struct session *session, const struct session_template *found_template);
 int session_apply_template(struct session *session, struct session_template *ret,
                            struct error *err);
@@ -611,7 +640,10 @@ char **session_env(const struct session *session, json_t *over); /* strv; NULL: 
  * input.c: standard input that came with the request. It is stored in a file, so that a broker that
  * adopts the command can continue where the warden says.
  */
-int input_store(struct execution *execution, const void *data, size_t length, struct error *err);
+/* Sets execution->input_write if a thread does it, after which execution_ask_box() is called. */
+int input_store(struct execution *execution, const struct execution_spec *spec, struct error *err);
+void input_write_leave(struct execution *execution);
+void execution_ask_box(struct execution *execution); /* execution.c: it starts as soon as it can */
 int input_open(
     struct execution *execution); /* opens the file of an earlier broker; -ENOENT: none */
 void input_push(struct execution *execution); /* as much as the window takes */
@@ -661,6 +693,7 @@ void run_kernel_ended(struct session_manager *manager, const struct kernel_end *
 /* ---- what ages out (retention.c) ---- */
 
 int retention_start(struct session_manager *manager); /* -ENOMEM */
+bool retention_look(struct session_manager *manager); /* some of what is due; true: there is more */
 void retention_stop(struct session_manager *manager); /* safe twice */
 /* Counts a file of stored code (NULL: none was stored) for its tenant, or removes it again. */
 void retention_code(struct session_manager *manager, const char *tenant, const char *path);

@@ -87,6 +87,10 @@ static int settings_new(struct session_manager *manager, json_t *given, enum set
     r = settings_apply(&server, given, &settings->config, err);
     if (r < 0)
         return r;
+    if (owner != SETTINGS_SESSION)
+        r = settings_check_interpreters(manager, &settings->config, owner == SETTINGS_NETWORK, err);
+    if (r < 0)
+        return r;
     settings->given = json_deep_copy(given);
     if (!settings->given)
         return error_memory(err);
@@ -248,6 +252,8 @@ int settings_of_new(struct session_manager *manager, const struct session_spec *
     r = settings_take(manager, all, SETTINGS_SESSION, &asked, err);
     if (r == 0 && settings_fix(all, &asked->config) < 0)
         r = error_memory(err);
+    if (r == 0)
+        r = settings_fix_interpreters(manager, all, &asked->config, err);
     if (r == 0)
         r = settings_take(manager, all, SETTINGS_SESSION, ret, err);
     settings_release(asked);

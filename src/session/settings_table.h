@@ -60,6 +60,15 @@ void settings_table_free(struct session_manager *manager);
 struct session_spec;
 int settings_of_new(struct session_manager *manager, const struct session_spec *spec,
                     struct settings **ret, struct error *err);
+/* interpreters.c: SANDBOX_PYTHON and SANDBOX_NODE as the programs that the session will have. */
+int settings_fix_interpreters(struct session_manager *manager, json_t *settings,
+                              const struct config *config, struct error *err);
+/*
+ * interpreters.c: whether a caller may name these. Over the network only those of the server's
+ * configuration; where that has a list, other callers too. Error: bad_input, which names the key.
+ */
+int settings_check_interpreters(const struct session_manager *manager, const struct config *config,
+                                bool is_network, struct error *err);
 /* Replaces a set by one with this template: the name that "auto" stood for. */
 int settings_set_template(struct settings **settings, const char *name, struct error *err);
 /*

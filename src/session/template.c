@@ -334,6 +334,7 @@ static const char *choose(struct session_manager *manager, const struct config *
     struct template *template = template_find(manager, TEMPLATE_DATA);
 
     return config_can(config, PROVIDER_CAN_LAYERS) && template &&
+                   !session_manager_other_python(manager, config) &&
                    layer_is_there(manager, template->layer) && !template_is_stale(manager, template)
                ? TEMPLATE_DATA
                : TEMPLATE_PLAIN;
@@ -374,6 +375,8 @@ int session_manager_template_of(struct session_manager *manager, const struct co
                          "the template '%s' was built for another Python than this machine has "
                          "now: bailey template build %s",
                          name, name);
+    if (session_manager_own_python(manager, config, "templates are built", err) < 0)
+        return err->num;
     *ret = (struct session_template){
         .name = template->name,
         .layer = template->layer,

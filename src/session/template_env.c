@@ -13,17 +13,17 @@
 #include "recipe/recipe.h"
 #include "session/session_private.h"
 
-const char *template_env_program(const struct session_language *language, bool has_layer,
+const char *template_env_program(const struct session_manager *manager, const struct config *config,
+                                 const struct session_language *language, bool has_layer,
                                  const struct provider_row *row)
 {
-    bool is_own = row && provider_can(row, PROVIDER_OWN_FILESYSTEM);
-    const char *program = is_own ? language->own : row ? language->here : NULL;
+    const char *program = NULL;
+    struct error ignored = {0};
 
-    if (program && !has_layer)
-        return program;
-    if (!program) /* a run that falls back to this machine may find none: then it is not found */
+    /* a run that falls back to this machine may find none: then it is not found */
+    if (session_manager_interpreter(manager, config, row, language, &program, NULL, &ignored) < 0)
         program = language->program ? language->program : language->own;
-    return recipe_program(language->name, program, has_layer);
+    return has_layer ? recipe_program(language->name, program, has_layer) : program;
 }
 
 static json_t *template_env_json(const struct session_template *found_template)
@@ -60,7 +60,8 @@ int session_apply_template(struct session *session, struct session_template *ret
 const char *session_program(const struct session *session, const struct session_language *language)
 {
     /* as its box was made */
-    return template_env_program(language, session->layer[0], session->provider);
+    return template_env_program(session->manager, session_config(session), language,
+                                session->layer[0], session->provider);
 }
 
 char **session_env(const struct session *session, json_t *over)

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -32,7 +31,6 @@ struct tenant {
     double tokens;                 /* requests that are allowed now */
     uint64_t tokens_ms;            /* when `tokens` was computed */
     unsigned working;              /* requests of it that wait or run */
-    uint64_t box_us; /* the time at which all its boxes would have been started, one every gap */
 };
 
 struct tenants {
@@ -41,8 +39,6 @@ struct tenants {
     unsigned count;
     struct tenant crowd; /* all tenants above LIMIT_TENANTS together */
     unsigned working;    /* requests of all that wait or run */
-    uint64_t gap_us;
-    unsigned burst;
 };
 
 static const struct {
@@ -67,15 +63,10 @@ const char *quota_name(enum quota quota)
 struct tenants *tenants_new(const struct config *config)
 {
     struct tenants *tenants = calloc(1, sizeof(*tenants));
-    long cores;
 
     if (!tenants)
         return NULL;
     tenants_configure(tenants, config);
-    cores = sysconf(_SC_NPROCESSORS_ONLN);
-    cores = MAX(cores, 1L);
-    tenants_set_pace(tenants, 1000000 / LIMIT_PACED_BOXES / (uint64_t)cores,
-                     (unsigned)cores * LIMIT_PACED_AT_ONCE);
     return tenants;
 }
 
@@ -269,13 +260,7 @@ uint64_t tenant_held(const struct tenants *tenants, const char *name, enum quota
     return tenant ? tenant->held[quota] : 0;
 }
 
-/* ---- the pace of making boxes ---- */
-
-void tenants_set_pace(struct tenants *tenants, uint64_t gap_us, unsigned burst)
-{
-    tenants->gap_us = gap_us;
-    tenants->burst = burst;
-}
+/* ---- who works now ---- */
 
 void tenant_works(struct tenants *tenants, const char *name)
 {
@@ -293,33 +278,9 @@ void tenant_rests(struct tenants *tenants, const char *name)
     tenants->working--;
 }
 
-static bool is_alone(const struct tenants *tenants, const struct tenant *tenant)
-{
-    return tenants->working == tenant->working;
-}
-
-/* The time that its boxes begun so far are ahead of its pace. */
-static uint64_t ahead_us(const struct tenant *tenant, uint64_t now_us)
-{
-    return tenant->box_us > now_us ? tenant->box_us - now_us : 0;
-}
-
-uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *name, uint64_t now_us)
+bool tenants_others_work(const struct tenants *tenants, const char *name)
 {
     const struct tenant *tenant = find(tenants, name);
-    uint64_t allowed = tenants->gap_us * (tenants->burst - 1), ahead;
 
-    if (!tenant)
-        tenant = &tenants->crowd;
-    ahead = ahead_us(tenant, now_us);
-    return ahead <= allowed || is_alone(tenants, tenant) ? 0 : ahead - allowed;
-}
-
-void tenant_box_begun(struct tenants *tenants, const char *name, uint64_t now_us)
-{
-    struct tenant *tenant = get(tenants, name);
-    uint64_t most =
-        tenants->gap_us * tenants->burst; /* a tenant that was alone starts without a debt */
-
-    tenant->box_us = now_us + MIN(ahead_us(tenant, now_us) + tenants->gap_us, most);
+    return tenants->working > (tenant ? tenant->working : tenants->crowd.working);
 }

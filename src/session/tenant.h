@@ -1,17 +1,11 @@
 /*
  * tenant.h - what a tenant may use and has used: sessions, runs at once, CPU seconds, memory, disk,
- * requests per second, bytes sent; and the pace at which its boxes are made.
+ * requests per second, bytes sent; and which tenants are at work now.
  *
  * This is the only place that counts them; the quotas come from the configuration (SANDBOX_QUOTA_*;
  * 0: no limit) and are the same for every tenant. The local tenant is limited only by the machine.
  * CPU time (in microseconds) and bytes are those of the last hour, which slides by minutes. Tenants
  * beyond LIMIT_TENANTS share one tenant's quotas. One thread, no I/O.
- *
- * The pace. Making and removing a box is work that the kernel does not interrupt, and two boxes at
- * once fill two cores with it. So a tenant that is not alone, because a run, a command or a cell of
- * another tenant waits or runs at this moment (tenant_works()), may begin LIMIT_PACED_BOXES boxes
- * per second and core, after a burst of LIMIT_PACED_AT_ONCE per core: a few boxes at once are not a
- * flood. That leaves the others most of the machine. A tenant that is alone has no pace.
  *
  * Runs in: broker
  */
@@ -71,17 +65,7 @@ uint64_t tenant_held(const struct tenants *tenants, const char *tenant, enum quo
  */
 void tenant_works(struct tenants *tenants, const char *tenant);
 void tenant_rests(struct tenants *tenants, const char *tenant);
-/*
- * 0: the tenant may begin a box now (monotonic, as all times here); else the time to wait, unless
- * the requests of the other tenants end before.
- */
-uint64_t tenant_box_wait_us(const struct tenants *tenants, const char *tenant, uint64_t now_us);
-/* The tenant began a box. */
-void tenant_box_begun(struct tenants *tenants, const char *tenant, uint64_t now_us);
-/*
- * Sets another pace than the one derived from the number of cores: one box every `gap_us`, `burst`
- * (not 0) at once.
- */
-void tenants_set_pace(struct tenants *tenants, uint64_t gap_us, unsigned burst);
+/* Whether a request of another tenant waits or runs. */
+bool tenants_others_work(const struct tenants *tenants, const char *tenant);
 
 #endif

@@ -22,6 +22,13 @@ int usage_take(struct session_manager *manager, const char *tenant, enum quota q
     return tenant_take(manager->tenants, tenant, quota, amount, err);
 }
 
+/* For the tenant's quota, and for its turn when boxes are made. */
+void usage_cpu(struct session_manager *manager, const char *tenant, uint64_t cpu_us)
+{
+    tenant_used(manager->tenants, tenant, QUOTA_CPU, cpu_us);
+    fair_queue_used(manager->fair_queue, tenant, cpu_us);
+}
+
 static void give(struct session *session, enum quota quota, uint64_t amount)
 {
     tenant_give(session->manager->tenants, session->tenant, quota, amount);
@@ -78,8 +85,7 @@ static void count_cpu(struct session *session, uint64_t used_us)
 {
     if (used_us <= session->counted_cpu_us)
         return;
-    tenant_used(session->manager->tenants, session->tenant, QUOTA_CPU,
-                used_us - session->counted_cpu_us);
+    usage_cpu(session->manager, session->tenant, used_us - session->counted_cpu_us);
     session->counted_cpu_us = used_us;
 }
 
@@ -129,7 +135,7 @@ static void count_run_cpu(struct run *run, uint64_t used_us)
 {
     if (used_us <= run->counted_cpu_us)
         return;
-    tenant_used(run->manager->tenants, run->tenant, QUOTA_CPU, used_us - run->counted_cpu_us);
+    usage_cpu(run->manager, run->tenant, used_us - run->counted_cpu_us);
     run->counted_cpu_us = used_us;
 }
 
@@ -293,9 +299,14 @@ void usage_kernel(struct session_manager *manager, const struct kernel_end *end)
         *at = late->next;
         manager->late_count--;
         if (used > late->counted_us)
-            tenant_used(manager->tenants, late->tenant, QUOTA_CPU, used - late->counted_us);
+            usage_cpu(manager, late->tenant, used - late->counted_us);
         return;
     }
+}
+
+void session_manager_spent(struct session_manager *manager, const char *tenant, uint64_t cpu_us)
+{
+    tenant_used(manager->tenants, tenant, QUOTA_CPU, cpu_us);
 }
 
 void usage_free(struct session_manager *manager)

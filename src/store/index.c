@@ -88,15 +88,58 @@ static const char version_7[] =
     " created_ms INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE INDEX code_by_age ON code (created_ms);";
 
-static const char *const migrations[] = {version_1, version_2, version_3, version_4,
-                                         version_5, version_6, version_7, NULL};
+/* Requests with an Idempotency-Key, and their replies. */
+static const char version_8[] =
+    "CREATE TABLE reply (owner TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL,"
+    " created_ms INTEGER NOT NULL, status INTEGER NOT NULL DEFAULT 0, session TEXT, type TEXT,"
+    " data BLOB, PRIMARY KEY (owner, key));"
+    "CREATE INDEX reply_by_age ON reply (created_ms);"
+    "CREATE INDEX reply_by_owner ON reply (owner, created_ms);"
+    "CREATE INDEX reply_by_session ON reply (session) WHERE data IS NOT NULL;";
+
+/* Containers, their files, and uploaded files; in the order in which they came. */
+static const char version_9[] =
+    "CREATE TABLE container (id TEXT NOT NULL UNIQUE, session TEXT NOT NULL, tenant TEXT NOT NULL,"
+    " name TEXT NOT NULL, memory_limit TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+    " used_ms INTEGER NOT NULL, minutes INTEGER NOT NULL, has_policy INTEGER NOT NULL,"
+    " is_provisional INTEGER NOT NULL);"
+    "CREATE INDEX container_by_session ON container (session);"
+    "CREATE INDEX container_by_tenant ON container (tenant);"
+    "CREATE TABLE container_file (id TEXT NOT NULL UNIQUE, container TEXT NOT NULL REFERENCES"
+    " container (id) ON DELETE CASCADE, path TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, change_ns INTEGER NOT NULL, seen_ms INTEGER NOT NULL,"
+    " is_users INTEGER NOT NULL);"
+    "CREATE INDEX container_file_by_container ON container_file (container);"
+    "CREATE TABLE upload (id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, filename TEXT NOT NULL,"
+    " purpose TEXT NOT NULL, bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " expires_ms INTEGER NOT NULL);"
+    "CREATE INDEX upload_by_tenant ON upload (tenant);";
+/* Responses of models, with what is needed to go on from them. */
+static const char version_10[] =
+    "CREATE TABLE response (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+    " status TEXT NOT NULL, previous TEXT, container TEXT, bytes INTEGER NOT NULL,"
+    " document TEXT NOT NULL, input TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE INDEX response_by_age ON response (tenant, created_ms);";
+
+/* What was said in sessions that answer messages. */
+static const char version_11[] =
+    "CREATE TABLE chat (session TEXT PRIMARY KEY NOT NULL REFERENCES session (id)"
+    " ON DELETE CASCADE, messages TEXT NOT NULL) WITHOUT ROWID;";
+
+/* What a door has to remember of a session, and in which spelling a key was made. */
+static const char version_12[] = "ALTER TABLE session ADD COLUMN notes TEXT;"
+                                 "ALTER TABLE key ADD COLUMN format TEXT NOT NULL DEFAULT '';";
+
+static const char *const migrations[] = {version_1,  version_2,  version_3, version_4, version_5,
+                                         version_6,  version_7,  version_8, version_9, version_10,
+                                         version_11, version_12, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
 
 #define SESSION_COLUMNS                                                                            \
     "id, name, env, created_ms, used_ms, expires_ms, idle_ms, next_execution, has_box, ended_ms, " \
-    "reason, template, tenant, provider, settings"
+    "reason, template, tenant, provider, settings, notes"
 #define EXECUTION_COLUMNS                                                                        \
     "session, number, call, argv, started_ms, deadline_ms, flags, ended_ms, exit_code, signal, " \
     "duration_ns, out_bytes, err_bytes, error_code, error_text, cpu_us, max_rss_bytes, "         \
@@ -107,24 +150,33 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
     "used_ms, note"
 #define KEY_COLUMNS                                                                     \
     "id, tenant, name, scopes, created_ms, expires_ms, used_ms, salt, hash, old_hash, " \
-    "old_until_ms"
+    "old_until_ms, format"
 /* Those that have not expired, or only those that are kept. */
 #define OUTPUT_ROW_IS_SHOWN \
     "(is_kept = 1 OR (? = 0 AND expires_ms > ?)) ORDER BY created_ms DESC, id LIMIT ?"
 #define OUTPUT_ROW_COLUMNS \
     "id, session, tenant, name, type, sha256, bytes, created_ms, expires_ms, is_kept"
+#define CONTAINER_COLUMNS                                                                 \
+    "id, session, tenant, name, memory_limit, created_ms, used_ms, minutes, has_policy, " \
+    "is_provisional"
+#define CONTAINER_FILE_COLUMNS \
+    "id, container, path, created_ms, bytes, change_ns, seen_ms, is_users"
+#define UPLOAD_COLUMNS "id, tenant, filename, purpose, bytes, created_ms, expires_ms"
+#define RESPONSE_COLUMNS \
+    "id, tenant, created_ms, status, previous, container, bytes, document, input"
 #define FILE_COLUMNS "session, kind, name, bytes, time_ns, type, is_fetched"
 
 static const char *const texts[_STATEMENT_MAX] = {
     [PUT_SESSION] =
-        "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
         " ON CONFLICT (id) DO UPDATE SET name = excluded.name, env = excluded.env,"
         " created_ms = excluded.created_ms, used_ms = excluded.used_ms,"
         " expires_ms = excluded.expires_ms, idle_ms = excluded.idle_ms,"
         " next_execution = excluded.next_execution, has_box = excluded.has_box,"
         " ended_ms = excluded.ended_ms, reason = excluded.reason,"
         " template = excluded.template, tenant = excluded.tenant,"
-        " provider = excluded.provider, settings = excluded.settings",
+        " provider = excluded.provider, settings = excluded.settings,"
+        " notes = excluded.notes",
     /* The order comes from an index: sorting would hold every environment in memory. */
     [EACH_SESSION] = "SELECT " SESSION_COLUMNS " FROM session ORDER BY created_ms, id",
     [FORGET_ENV] = "UPDATE session SET env = '{}' WHERE ended_ms <> 0 AND env <> '{}'",
@@ -163,11 +215,12 @@ static const char *const texts[_STATEMENT_MAX] = {
         " started_ms = excluded.started_ms, used_ms = excluded.used_ms, note = excluded.note",
     [EACH_CONTEXT] = "SELECT " CONTEXT_COLUMNS " FROM context WHERE session = ? ORDER BY number",
     [DROP_CONTEXT] = "DELETE FROM context WHERE session = ? AND number = ?",
-    [PUT_KEY] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+    [PUT_KEY] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
                 " ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, name = excluded.name,"
                 " scopes = excluded.scopes, expires_ms = excluded.expires_ms,"
                 " used_ms = excluded.used_ms, salt = excluded.salt, hash = excluded.hash,"
-                " old_hash = excluded.old_hash, old_until_ms = excluded.old_until_ms",
+                " old_hash = excluded.old_hash, old_until_ms = excluded.old_until_ms,"
+                " format = excluded.format",
     [GET_KEY] = "SELECT " KEY_COLUMNS " FROM key WHERE id = ?",
     [EACH_KEY] = "SELECT " KEY_COLUMNS " FROM key ORDER BY created_ms, id",
     [DROP_KEY] = "DELETE FROM key WHERE id = ?",
@@ -192,14 +245,71 @@ static const char *const texts[_STATEMENT_MAX] = {
     [PUT_CODE] = "INSERT INTO code (name, tenant, bytes, created_ms) VALUES (?,?,?,?)"
                  " ON CONFLICT (name) DO NOTHING",
     [DUE_CODE] = "SELECT name, tenant, bytes, created_ms FROM code WHERE created_ms < ?"
-                 " ORDER BY created_ms LIMIT 100",
+                 " ORDER BY created_ms LIMIT " INDEX_DUE_CODE_TEXT,
     [SUM_CODE] = "SELECT '', tenant, sum(bytes), 0 FROM code GROUP BY tenant",
     [DROP_CODE] = "DELETE FROM code WHERE name = ?",
+    [BEGIN_REPLY] = "INSERT INTO reply (owner, key, request, created_ms) VALUES (?,?,?,?)",
+    [END_REPLY] = "UPDATE reply SET status = ?3, session = ?4, type = ?5, data = ?6"
+                  " WHERE owner = ?1 AND key = ?2",
+    [DROP_REPLY] = "DELETE FROM reply WHERE owner = ? AND key = ?",
+    [GET_REPLY] =
+        "SELECT request, created_ms, status, type, data FROM reply WHERE owner = ? AND key = ?",
+    [AGE_REPLIES] = "DELETE FROM reply WHERE created_ms < ?",
+    [TRIM_REPLIES] = "DELETE FROM reply WHERE rowid IN (SELECT rowid FROM reply WHERE owner = ?"
+                     " ORDER BY created_ms DESC, rowid DESC LIMIT -1 OFFSET ?)",
+    [TRIM_REPLY_BYTES] =
+        "UPDATE reply SET data = NULL WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
+        " sum(length(data)) OVER (ORDER BY created_ms DESC, rowid DESC) AS bytes FROM reply"
+        " WHERE owner = ?1 AND data IS NOT NULL) WHERE bytes > ?2)",
+    [FORGET_REPLIES] = "UPDATE reply SET data = NULL WHERE data IS NOT NULL AND session IN"
+                       " (SELECT id FROM session WHERE ended_ms <> 0)",
+    [PUT_RESPONSE] = "INSERT INTO response (" RESPONSE_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?)"
+                     " ON CONFLICT (id) DO UPDATE SET status = excluded.status,"
+                     " container = excluded.container, bytes = excluded.bytes,"
+                     " document = excluded.document",
+    [GET_RESPONSE] = "SELECT " RESPONSE_COLUMNS " FROM response WHERE id = ? AND tenant = ?",
+    [DROP_RESPONSE] = "DELETE FROM response WHERE id = ?",
+    [OLD_RESPONSE] =
+        "SELECT id, tenant, created_ms, status, NULL, NULL, bytes, '', '' FROM response"
+        " WHERE tenant = ? AND status NOT IN ('queued', 'in_progress')"
+        " ORDER BY created_ms LIMIT ?",
+    [SUM_RESPONSE] = "SELECT '', tenant, 0, '', NULL, NULL, sum(bytes), '', '' FROM response"
+                     " GROUP BY tenant",
+    [COUNT_RESPONSE] = "SELECT '', tenant, min(created_ms), '', NULL, NULL, count(*), '', ''"
+                       " FROM response WHERE tenant = ? GROUP BY tenant",
+    [FAIL_RESPONSE] = "UPDATE response SET status = 'failed' WHERE status IN ('queued',"
+                      " 'in_progress')",
     [PUT_FILE] = "INSERT INTO file (" FILE_COLUMNS ") VALUES (?,?,?,?,?,?,?)"
                  " ON CONFLICT (session, kind, name) DO UPDATE SET bytes = excluded.bytes,"
                  " time_ns = excluded.time_ns, type = excluded.type,"
                  " is_fetched = excluded.is_fetched",
     [EACH_FILE] = "SELECT " FILE_COLUMNS " FROM file WHERE session = ? AND kind = ? ORDER BY name",
+    [PUT_CONTAINER] = "INSERT INTO container (" CONTAINER_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?)"
+                      " ON CONFLICT (id) DO UPDATE SET used_ms = excluded.used_ms,"
+                      " is_provisional = excluded.is_provisional",
+    [GET_CONTAINER] = "SELECT " CONTAINER_COLUMNS " FROM container WHERE id = ?",
+    [GET_CONTAINER_OF] = "SELECT " CONTAINER_COLUMNS " FROM container WHERE session = ?",
+    [EACH_CONTAINER] =
+        "SELECT " CONTAINER_COLUMNS " FROM container WHERE tenant = ? ORDER BY rowid",
+    [DROP_CONTAINER] = "DELETE FROM container WHERE id = ?",
+    [DROP_PROVISIONAL] = "DELETE FROM container WHERE is_provisional = 1",
+    [PUT_CONTAINER_FILE] =
+        "INSERT INTO container_file (" CONTAINER_FILE_COLUMNS ") VALUES (?,?,?,?,?,?,?,?)"
+        " ON CONFLICT (id) DO UPDATE SET bytes = excluded.bytes,"
+        " change_ns = excluded.change_ns, seen_ms = excluded.seen_ms,"
+        " is_users = excluded.is_users",
+    [EACH_CONTAINER_FILE] =
+        "SELECT " CONTAINER_FILE_COLUMNS " FROM container_file WHERE container = ? ORDER BY rowid",
+    [DROP_CONTAINER_FILE] = "DELETE FROM container_file WHERE id = ?",
+    [PUT_UPLOAD] = "INSERT INTO upload (" UPLOAD_COLUMNS ") VALUES (?,?,?,?,?,?,?)",
+    [GET_UPLOAD] = "SELECT " UPLOAD_COLUMNS " FROM upload WHERE id = ?",
+    [EACH_UPLOAD] =
+        "SELECT " UPLOAD_COLUMNS " FROM upload WHERE ?1 = '' OR tenant = ?1 ORDER BY rowid",
+    [DROP_UPLOAD] = "DELETE FROM upload WHERE id = ?",
+    [PUT_CHAT] = "INSERT INTO chat (session, messages) VALUES (?,?)"
+                 " ON CONFLICT (session) DO UPDATE SET messages = excluded.messages",
+    [GET_CHAT] = "SELECT messages FROM chat WHERE session = ?",
+    [DROP_CHAT] = "DELETE FROM chat WHERE session = ?",
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
@@ -253,6 +363,16 @@ const char *index_take_text(struct place *place)
 uint64_t index_take_number(struct place *place)
 {
     return (uint64_t)sqlite3_column_int64(place->statement, place->at++);
+}
+
+const void *index_take_bytes(struct place *place, size_t *ret_length)
+{
+    int column = place->at++;
+    bool is_null = sqlite3_column_type(place->statement, column) == SQLITE_NULL;
+    const void *data = sqlite3_column_blob(place->statement, column);
+
+    *ret_length = (size_t)sqlite3_column_bytes(place->statement, column);
+    return is_null ? NULL : data ? data : "";
 }
 
 void index_take_id(struct place *place, char id[ID_MAX])
@@ -391,6 +511,7 @@ int index_put_session(struct index *index, const struct index_session *session, 
     index_put_text(&place, session->tenant ? session->tenant : TENANT_LOCAL);
     index_put_text(&place, session->provider);
     index_put_text(&place, session->settings);
+    index_put_text(&place, session->notes);
     return index_run(&place, err);
 }
 
@@ -419,6 +540,7 @@ static void session_row(struct place *place, void *ctx)
     session.tenant = index_take_text(place);
     session.provider = index_take_text(place);
     session.settings = index_take_text(place);
+    session.notes = index_take_text(place);
     if (place->code == SQLITE_OK)
         call->each(call->ctx, &session);
 }
@@ -438,6 +560,9 @@ int index_forget(struct index *index, struct error *err)
 {
     int r = index_run_plain(index, FORGET_ENV, err);
 
+    /* The reply that described the session when it was made has its environment, too. */
+    if (r == 0)
+        r = index_run_plain(index, FORGET_REPLIES, err);
     return r < 0 ? r : database_empty_log(&index->database, err);
 }
 

@@ -47,6 +47,7 @@ struct index_session {
     const char *tenant;        /* put: NULL is TENANT_LOCAL */
     const char *provider;      /* the name of what made its box; NULL: there was none yet */
     const char *settings;      /* JSON object {KEY: text}; NULL: those of the daemon */
+    const char *notes;         /* JSON object of the door that made it; NULL: none */
 };
 /* Inserts or replaces the row. */
 int index_put_session(struct index *index, const struct index_session *session, struct error *err);
@@ -119,7 +120,9 @@ struct index_code {
 };
 int index_put_code(struct index *index, const struct index_code *code, struct error *err);
 int index_drop_code(struct index *index, const char *name, struct error *err);
-/* At most 100 that were stored before `ms`, the oldest first. */
+/* At most INDEX_DUE_CODE that were stored before `ms`, the oldest first. */
+#define INDEX_DUE_CODE 50
+#define INDEX_DUE_CODE_TEXT "50"
 int index_due_code(struct index *index, uint64_t ms,
                    void (*each)(void *ctx, const struct index_code *code), void *ctx,
                    struct error *err);

@@ -46,8 +46,39 @@ enum statement {
     DUE_CODE,
     SUM_CODE,
     DROP_CODE,
+    BEGIN_REPLY,
+    END_REPLY,
+    DROP_REPLY,
+    GET_REPLY,
+    AGE_REPLIES,
+    TRIM_REPLIES,
+    TRIM_REPLY_BYTES,
+    FORGET_REPLIES,
+    PUT_RESPONSE,
+    GET_RESPONSE,
+    DROP_RESPONSE,
+    OLD_RESPONSE,
+    SUM_RESPONSE,
+    COUNT_RESPONSE,
+    FAIL_RESPONSE,
     PUT_FILE,
     EACH_FILE,
+    PUT_CONTAINER,
+    GET_CONTAINER,
+    GET_CONTAINER_OF,
+    EACH_CONTAINER,
+    DROP_CONTAINER,
+    DROP_PROVISIONAL,
+    PUT_CONTAINER_FILE,
+    EACH_CONTAINER_FILE,
+    DROP_CONTAINER_FILE,
+    PUT_UPLOAD,
+    GET_UPLOAD,
+    EACH_UPLOAD,
+    DROP_UPLOAD,
+    PUT_CHAT,
+    GET_CHAT,
+    DROP_CHAT,
     BEGIN,
     COMMIT,
     ROLLBACK,
@@ -73,6 +104,8 @@ void index_put_number(struct place *place, uint64_t number);
 void index_put_bytes(struct place *place, const void *data, size_t length); /* NULL: none */
 const char *index_take_text(struct place *place);
 uint64_t index_take_number(struct place *place);
+/* Borrowed until the next row. NULL: there are none; empty bytes are not NULL. */
+const void *index_take_bytes(struct place *place, size_t *ret_length);
 void index_take_id(struct place *place, char id[ID_MAX]);
 
 void index_reset(sqlite3_stmt *statement);

@@ -2,7 +2,8 @@
  * keys.c - the rows of API keys and the check of a key's text; see keys.h.
  *
  * Of a secret HMAC-SHA-256 with its own salt is stored, in hexadecimal. A secret has 192 random
- * bits, so no slower hash is needed: it cannot be guessed, with the hash or without.
+ * bits, in E2B's spelling
+ * 96, so no slower hash is needed: it cannot be guessed, with the hash or without.
  */
 #include "store/keys.h"
 
@@ -20,6 +21,9 @@
 
 #define ID_BYTES 8
 #define SECRET_BYTES 24
+#define SECRET_BYTES_E2B 12 /* its keys have 40 digits after the prefix, 16 of them are the id */
+#define FORMAT_E2B "e2b"
+#define PREFIX_LENGTH (sizeof(KEY_PREFIX) - 1)
 #define SALT_BYTES 16
 #define USED_STEP_MS 60000 /* how exactly the last use is known */
 
@@ -75,6 +79,7 @@ static int put(struct index *index, const struct stored *key, struct error *err)
     index_put_text(&place, key->hash);
     index_put_text(&place, key->old_hash);
     index_put_number(&place, key->old_until_ms);
+    index_put_text(&place, key->row.is_e2b ? FORMAT_E2B : "");
     return index_run(&place, err);
 }
 
@@ -101,6 +106,7 @@ static void take_key(struct place *place, void *ctx)
     take_text(place, key->hash, sizeof(key->hash));
     take_text(place, key->old_hash, sizeof(key->old_hash));
     key->old_until_ms = index_take_number(place);
+    key->row.is_e2b = str_equal(index_take_text(place), FORMAT_E2B);
     key->is_there = place->code == SQLITE_OK;
 }
 
@@ -126,12 +132,13 @@ int keys_not_found(const char *id, struct error *err)
 static int renew(struct stored *key, char text[KEY_TEXT_MAX], struct error *err)
 {
     char secret[2 * SECRET_BYTES + 1];
-    int r = random_hex(SECRET_BYTES, secret, err);
+    int r = random_hex(key->row.is_e2b ? SECRET_BYTES_E2B : SECRET_BYTES, secret, err);
 
     if (r < 0)
         return r;
     hash_secret(key->salt, secret, key->hash);
-    str_format(text, KEY_TEXT_MAX, KEY_PREFIX "%s.%s", key->row.id, secret);
+    str_format(text, KEY_TEXT_MAX, "%s%s%s%s", key->row.is_e2b ? KEY_PREFIX_E2B : KEY_PREFIX,
+               key->row.id, key->row.is_e2b ? "" : ".", secret);
     explicit_bzero(secret, sizeof(secret));
     return 0;
 }
@@ -266,18 +273,23 @@ int keys_count(struct index *index, unsigned *ret, struct error *err)
 
 /* ---- the check ---- */
 
-/* Cuts bly_<id>.<secret>; both empty for anything else, which is then looked for in vain. */
+/* Cuts a key of either spelling; both empty for anything else, which is then looked for in vain. */
 static void cut(const char *text, char id[KEY_ID_MAX], char secret[2 * SECRET_BYTES + 1])
 {
-    const char *at =
-        text && strncmp(text, KEY_PREFIX, strlen(KEY_PREFIX)) == 0 ? text + strlen(KEY_PREFIX) : "";
-    const char *dot = strchr(at, '.');
+    bool is_e2b = text && str_starts(text, KEY_PREFIX_E2B);
+    size_t length = 2 * (is_e2b ? SECRET_BYTES_E2B : SECRET_BYTES);
+    const char *at = text && (is_e2b || str_starts(text, KEY_PREFIX)) ? text + PREFIX_LENGTH : NULL;
+    const char *rest;
 
+    _Static_assert(sizeof(KEY_PREFIX) == sizeof(KEY_PREFIX_E2B), "one length of prefixes");
     id[0] = secret[0] = '\0';
-    if (!dot || (size_t)(dot - at) != 2 * ID_BYTES || strlen(dot + 1) != 2 * SECRET_BYTES)
+    if (!at || strnlen(at, 2 * ID_BYTES) < 2 * ID_BYTES || (!is_e2b && at[2 * ID_BYTES] != '.'))
+        return;
+    rest = at + 2 * ID_BYTES + !is_e2b;
+    if (strlen(rest) != length || memchr(at, '.', 2 * ID_BYTES))
         return;
     str_format(id, KEY_ID_MAX, "%.*s", 2 * ID_BYTES, at);
-    str_copy(secret, 2 * SECRET_BYTES + 1, dot + 1);
+    str_copy(secret, 2 * SECRET_BYTES + 1, rest);
 }
 
 static bool is_same(const char *a, const char *b)
@@ -318,6 +330,24 @@ static uint64_t until_of(const struct stored *key, bool is_old)
     if (!is_old)
         return expires_ms;
     return expires_ms ? MIN(expires_ms, key->old_until_ms) : key->old_until_ms;
+}
+
+int keys_stand_in(struct index *index, const char *id, uint64_t now_ms, struct principal *ret,
+                  struct error *err)
+{
+    struct stored key;
+    int r = get(index, id, &key, err);
+
+    if (r < 0)
+        return r;
+    if (!key.is_there || (key.row.expires_ms != 0 && now_ms >= key.row.expires_ms))
+        return error_set(err, -EACCES, ERROR_UNAUTHORIZED,
+                         "the key that this was made with was removed or has expired");
+    *ret = (struct principal){
+        .scopes = key.row.scopes, .key_mark = mark_of(key.hash), .until_ms = key.row.expires_ms};
+    str_copy(ret->tenant, sizeof(ret->tenant), key.row.tenant);
+    str_copy(ret->key, sizeof(ret->key), key.row.id);
+    return 0;
 }
 
 bool keys_check_again(struct index *index, uint64_t now_ms, struct principal *who)

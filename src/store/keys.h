@@ -1,6 +1,6 @@
 /*
  * keys.h - API keys in the index: creating, finding, changing, removing. A key is
- * bly_<id>.<secret>.
+ * bly_<id>.<secret>, or in E2B's spelling e2b_<id><secret>, all hexadecimal.
  *
  * Only a salted hash of the secret (HMAC-SHA-256) is stored; the text of a key exists only in the
  * reply that made it. A key is looked up by its id and its hash compared in constant time; for an
@@ -20,6 +20,7 @@
 #include "store/index.h"
 
 #define KEY_PREFIX "bly_"
+#define KEY_PREFIX_E2B "e2b_"
 #define KEY_TEXT_MAX 96  /* with its NUL */
 #define KEY_NAME_MAX 100 /* what a person calls it, with its NUL */
 
@@ -28,14 +29,15 @@ struct key_row {
     char tenant[TENANT_MAX];
     char name[KEY_NAME_MAX];
     uint32_t scopes;
+    bool is_e2b; /* in E2B's spelling, which a new secret keeps */
     uint64_t created_ms;
     uint64_t expires_ms; /* 0: never */
     uint64_t used_ms;    /* to the minute; 0: never */
 };
 
 /*
- * `row` says tenant, name, scopes and expiry; the rest is filled in. Errors: disk_full, too_large
- * (LIMIT_KEYS).
+ * `row` says tenant, name, scopes, spelling and expiry; the rest is filled in. Errors: disk_full,
+ * too_large (LIMIT_KEYS).
  */
 int keys_add(struct index *index, struct key_row *row, char text[KEY_TEXT_MAX], struct error *err);
 /* A new secret under the same id; the old one stays valid for grace_ms. -ENOENT: key_not_found. */
@@ -56,6 +58,12 @@ int keys_count(struct index *index, unsigned *ret, struct error *err); /* that a
  */
 int keys_check(struct index *index, const char *text, uint64_t now_ms, struct principal *ret,
                struct error *err);
+/*
+ * The principal of a key that another secret stands for: a token that was made with it. -EACCES:
+ * the key was removed or has expired.
+ */
+int keys_stand_in(struct index *index, const char *id, uint64_t now_ms, struct principal *ret,
+                  struct error *err);
 /*
  * Whether a principal that was admitted would be admitted again with the same key, and until when.
  */

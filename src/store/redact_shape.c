@@ -58,6 +58,7 @@ static const struct shape {
     {"npm_", WORD, 30, false},             /* npm */
     {"pypi-", WORD | DASH, 30, true},      /* PyPI */
     {"bly_", WORD | DASH | DOT, 8, false}, /* ours: bly_<id>.<secret> */
+    {"e2b_", WORD, 24, true},              /* E2B's, and ours in its spelling */
 };
 
 static unsigned int class_of(char c)

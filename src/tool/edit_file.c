@@ -56,7 +56,8 @@ static void read_whole(struct tool_call *call, const struct error *failed)
                   "Edit failed - old_string not found. Read file first with sandbox_exec.");
     } else if (count > 1) {
         error_set(&err, -EINVAL, ERROR_BAD_INPUT,
-                  "old_string found %zu times - not unique. Include more context.", count);
+                  "old_string found %s%zu times - not unique. Include more context.",
+                  count > BYTES_COUNT_MAX ? "more than " : "", MIN(count, (size_t)BYTES_COUNT_MAX));
         call_fail(call, &err,
                   "Edit failed - old_string not unique. Include more surrounding context.");
     } else if (splice(call, at, json_string_length(old), call_parameter(call, "new_string")) < 0) {

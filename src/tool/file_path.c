@@ -135,7 +135,8 @@ size_t bytes_count(const void *data, size_t length, const void *what, size_t wha
 
     if (what_length == 0)
         return 0;
-    while ((found = memmem(at, (size_t)(end - at), what, what_length))) {
+    while (count <= BYTES_COUNT_MAX &&
+           (found = memmem(at, (size_t)(end - at), what, what_length))) {
         if (count++ == 0)
             *ret_first = (size_t)(found - (const char *)data);
         at = found + what_length;

@@ -197,11 +197,17 @@ static int check_interpreter(const struct tool_call *call, struct error *err)
     const struct session_language *language =
         session_manager_language(call->tools->manager, language_of(call));
 
-    if (language && language->program)
-        return 0;
-    return error_set(err, -ENOENT, ERROR_NO_INTERPRETER, "%s",
-                     language && language->missing ? language->missing
-                                                   : "there is no interpreter for this language");
+    const struct config *config = NULL;
+    const char *program;
+    int r = session_manager_config_of(call->tools->manager, &call->caller, &config, err);
+
+    if (r < 0)
+        return r;
+    if (!language)
+        return error_set(err, -ENOENT, ERROR_NO_INTERPRETER,
+                         "there is no interpreter for this language");
+    return session_manager_interpreter(call->tools->manager, config, config_provider(config),
+                                       language, &program, NULL, err);
 }
 
 void run_code_start(struct tool_call *call)

@@ -84,6 +84,8 @@ static void test_what_a_caller_sends(void **state)
                         "\"SANDBOX_MEMORY_LIMIT\":\"64m\",\"SANDBOX_PIDS_LIMIT\":\"100\"}");
     /* What this machine's daemon has is nothing to a server on another one. */
     buf_clear(&line);
+    assert_int_equal(config_set(&config, KEY_PYTHON, "/opt/python", "SANDBOX_PYTHON", &err), 0);
+    config.values[KEY_PYTHON].source = FROM_ENVIRONMENT;
     assert_int_equal(settings_header(&config, true, &line, &err), 0);
     assert_string_equal(buf_text(&line), "Bailey-Settings: {\"SANDBOX_MEMORY_LIMIT\":\"64m\","
                                          "\"SANDBOX_PIDS_LIMIT\":\"100\"}");
@@ -136,6 +138,8 @@ static void test_every_key(void **state)
         {KEY_SESSION_IDLE, "9m"},
         {KEY_SESSION_AGE, "1h"},
         {KEY_TEMPLATE, "data"},
+        {KEY_PYTHON, "/opt/other/bin/python3"},
+        {KEY_NODE, "/opt/other/bin/node"},
     };
     bool is_seen[_KEY_MAX] = {false};
 
@@ -175,7 +179,7 @@ static void test_keys_of_the_daemon(void **state)
     assert_text_has(err.text, "start the daemon again");
     assert_ptr_equal(apply(false, "BAILEY_STATE_DIR", "/other", &config, &err),
                      ERROR_SETTING_DIFFERS);
-    assert_ptr_equal(apply(false, "SANDBOX_PYTHON", "/opt/python", &config, &err),
+    assert_ptr_equal(apply(false, "SANDBOX_INTERPRETERS", "/opt/python", &config, &err),
                      ERROR_SETTING_DIFFERS);
     assert_text_has(err.text, "nothing set");
     /* The same value, written in another way; and a runtime that is not used. */

@@ -128,18 +128,25 @@ static void test_died_idle(void **state)
 static void test_never_starts(void **state)
 {
     struct engine_fixture *fixture = *state;
-    struct session *session = fixture_session(fixture, NULL);
+    const char *usual = fixture->languages[1].program;
+    struct session *session;
     struct execution *cell;
+    char program[64];
 
-    fixture->languages[1].program = "/no/such/program";
+    /* A session's interpreter is fixed when it is made: this one appears later. */
+    str_format(program, sizeof(program), "/tmp/bailey-python-%d", (int)getpid());
+    fixture->languages[1].program = program;
+    session = fixture_session(fixture, NULL);
     cell = cell_ran(fixture, session, "pass");
     assert_non_null(execution_error(cell)->code);
     assert_string_equal(execution_error(cell)->code, ERROR_COMMAND_NOT_FOUND);
     check_context(session, "c1", "state", "dead");
-    fixture->languages[1].program = "/usr/bin/python3";
+    assert_int_equal(symlink("/usr/bin/python3", program), 0);
     cell = cell_ran(fixture, session, "print('better')");
+    unlink(program);
     check_output(cell, 1, "better\n");
     check_member(execution_cell_meta(cell), "kernel", "replaced");
+    fixture->languages[1].program = usual;
 }
 
 /* The interpreter starts and ends at once: a cell is not sent for ever. */

@@ -209,57 +209,27 @@ static void test_crowd(void **state)
     tenants_free(tenants);
 }
 
-#define GAP 1000
-
-static void test_pace(void **state)
-{
-    struct config config = {0};
-    struct tenants *tenants = make(&config);
-    uint64_t now = 5000000;
-
-    (void)state;
-    tenants_set_pace(tenants, GAP, 2);
-    tenant_works(tenants, "a");
-    for (int i = 0; i < 100; i++) { /* alone */
-        assert_int_equal(tenant_box_wait_us(tenants, "a", now), 0);
-        tenant_box_begun(tenants, "a", now);
-    }
-    tenant_works(tenants, "b");
-    assert_int_equal(tenant_box_wait_us(tenants, "a", now), GAP); /* not what it had alone */
-    assert_int_equal(tenant_box_wait_us(tenants, "a", now + GAP), 0);
-    tenant_box_begun(tenants, "a", now + GAP);
-    assert_int_equal(tenant_box_wait_us(tenants, "a", now + GAP), GAP);
-    /* The other has a pace of its own, and so many at once. */
-    assert_int_equal(tenant_box_wait_us(tenants, "b", now), 0);
-    tenant_box_begun(tenants, "b", now);
-    assert_int_equal(tenant_box_wait_us(tenants, "b", now), 0);
-    tenant_box_begun(tenants, "b", now);
-    assert_int_equal(tenant_box_wait_us(tenants, "b", now), GAP);
-    tenants_free(tenants);
-}
-
 /* Issue 15 F: one call of another tenant slowed everybody for 30 s after it had ended. */
-static void test_alone_when_the_other_has_ended(void **state)
+static void test_others_work(void **state)
 {
     struct config config = {0};
     struct tenants *tenants = make(&config);
-    uint64_t now = 5000000;
 
     (void)state;
-    tenants_set_pace(tenants, 3600000000, 1);
     tenant_works(tenants, "a");
     tenant_works(tenants, "a"); /* however much it does itself */
+    assert_false(tenants_others_work(tenants, "a"));
+    assert_true(tenants_others_work(tenants, "b")); /* which nothing is known of */
     tenant_works(tenants, "b");
     tenant_works(tenants, "b");
-    tenant_box_begun(tenants, "a", now);
-    assert_true(tenant_box_wait_us(tenants, "a", now) > 0);
+    assert_true(tenants_others_work(tenants, "a"));
     tenant_rests(tenants, "b");
-    assert_true(tenant_box_wait_us(tenants, "a", now) > 0);
+    assert_true(tenants_others_work(tenants, "a"));
     tenant_rests(tenants, "b");
-    assert_int_equal(tenant_box_wait_us(tenants, "a", now), 0);
+    assert_false(tenants_others_work(tenants, "a"));
     tenant_rests(tenants, "b"); /* it had nothing: nothing is counted below zero */
     tenant_works(tenants, "b");
-    assert_true(tenant_box_wait_us(tenants, "a", now) > 0);
+    assert_true(tenants_others_work(tenants, "a"));
     tenants_free(tenants);
 }
 
@@ -276,8 +246,7 @@ int main(void)
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_configured_anew),
         cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_pace),
-        cmocka_unit_test(test_alone_when_the_other_has_ended),
+        cmocka_unit_test(test_others_work),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

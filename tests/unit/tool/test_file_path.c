@@ -153,6 +153,19 @@ static void test_occurrences_do_not_overlap(void **state)
     }
 }
 
+/* The work of a count has a bound: a file of one letter and the letter. */
+static void test_a_count_ends(void **state)
+{
+    static char text[2 * BYTES_COUNT_MAX];
+    size_t first = 1;
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    assert_int_equal(bytes_count(text, sizeof(text), "x", 1, &first), BYTES_COUNT_MAX + 1);
+    assert_int_equal(first, 0);
+    assert_int_equal(bytes_count(text, BYTES_COUNT_MAX, "x", 1, &first), BYTES_COUNT_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_rest_names_three_roots),
         cmocka_unit_test(test_errors_have_codes),
         cmocka_unit_test(test_occurrences_do_not_overlap),
+        cmocka_unit_test(test_a_count_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
