@@ -34,6 +34,8 @@
 #include "runtime/provider_ops.h"
 #include "session/session_manager.h"
 #include "store/index.h"
+#include "sys/slice.h"
+#include "upstream/link.h"
 
 #define MMAP_BYTES (256 * 1024)
 #define LANGUAGES_MAX 8
@@ -63,6 +65,7 @@ struct broker {
     struct metrics *metrics;
     struct session_manager *manager;
     struct provider *provider;
+    struct upstream_link *upstream;
     struct front *front;
     struct http_server *server; /* its own */
     struct front_info info;
@@ -133,6 +136,7 @@ static void read_languages(struct broker *broker)
             .program = json_string_value(json_object_get(value, "program")),
             .missing = json_string_value(json_object_get(value, "missing")),
             .here = json_string_value(json_object_get(value, "here")),
+            .normal = json_string_value(json_object_get(value, "normal")),
             .fingerprint = json_string_value(json_object_get(value, "fingerprint")),
             .own = row ? row->program : NULL,
         };
@@ -152,6 +156,13 @@ static void read_dataset_folders(struct broker *broker)
         broker->dataset_fds[i] = BROKER_DATASET_FD + (int)i;
         broker->dataset_count++;
     }
+}
+
+static void on_turned(void *ctx, uint64_t cpu_ns)
+{
+    struct broker *broker = ctx;
+
+    metrics_observe(broker->metrics, METRIC_TURN, NULL, (double)cpu_ns / 1e9);
 }
 
 static int open_all(struct broker *broker, struct error *err)
@@ -391,6 +402,13 @@ static void on_kernel_ended(void *ctx, const struct kernel_end *end)
     session_manager_kernel_ended(broker->manager, end);
 }
 
+static void on_spent(void *ctx, const char *tenant, uint64_t cpu_us)
+{
+    struct broker *broker = ctx;
+
+    session_manager_spent(broker->manager, tenant, cpu_us);
+}
+
 /* What the proxy let through and what not: the only trace that a box's network leaves. */
 static void on_verdict(void *ctx, uint32_t number, bool is_allowed, const char *host, unsigned port,
                        const char *reason)
@@ -402,6 +420,15 @@ static void on_verdict(void *ctx, uint32_t number, bool is_allowed, const char *
                           session_manager_box_tenant(broker->manager, number), "box", (int)number,
                           "allowed", is_allowed, "host", text_to_json(host, strlen(host)), "port",
                           (int)port, "reason", text_to_json(reason, strlen(reason))));
+}
+
+/* Not a provider's: the process that speaks to the model server. */
+static void on_upstream(void *ctx, const char *name, int fd)
+{
+    struct broker *broker = ctx;
+
+    (void)name;
+    upstream_link_set(broker->upstream, fd);
 }
 
 static void on_stopped(void *ctx)
@@ -437,6 +464,8 @@ static const struct launched_events launched_events = {
     .gone = on_launcher_gone,
     .kernel_ended = on_kernel_ended,
     .verdict = on_verdict,
+    .spent = on_spent,
+    .provider_host = on_upstream,
 };
 
 /* ---- life ---- */
@@ -470,6 +499,7 @@ static int start(struct broker *broker, struct error *err)
             },
         .languages = broker->languages,
         .language_count = broker->language_count,
+        .interpreters = json_object_get(broker->settings, "interpreters"),
         .reactor = broker->reactor,
         .index = broker->index,
         .bus = broker->bus,
@@ -481,12 +511,17 @@ static int start(struct broker *broker, struct error *err)
     struct mux_spec mux = {0};
     int r = confine_files(broker, err);
 
+    broker->upstream = upstream_link_new(broker->reactor);
+    if (!broker->upstream)
+        r = error_memory(err);
+
     broker->info = (struct front_info){
         .socket = json_string_value(json_object_get(broker->settings, "socket")),
         .file = json_string_value(json_object_get(broker->settings, "file")),
         .state = json_string_value(json_object_get(broker->settings, "state")),
         .launcher_pid = number_of("BAILEY_LAUNCHER_PID"),
         .broker_pid = number_of("BAILEY_BROKER_PID"),
+        .upstream = broker->upstream,
         .reload = on_reload,
         .reload_ctx = broker,
         .has_fixtures = number_of("BAILEY_MCP_CONFORMANCE_FIXTURES") == 1,
@@ -511,6 +546,7 @@ static void broker_free(struct broker *broker)
     front_stop(broker->front);
     session_manager_free(broker->manager);
     mux_close(broker->provider);
+    upstream_link_free(broker->upstream);
     if (broker->reactor) {
         broker->reactor->ops->timer_remove(broker->idle);
         uv_reactor_free(broker->reactor);
@@ -539,8 +575,10 @@ int broker_main(void)
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     prctl(PR_SET_DUMPABLE, 0);
+    slice_be_short();
     if (broker_confine_calls(&err) < 0 || open_all(&broker, &err) < 0 || start(&broker, &err) < 0)
         return fail(&err);
+    uv_reactor_measure(broker.reactor, on_turned, &broker);
     uv_reactor_run(broker.reactor);
     return broker.status;
 }

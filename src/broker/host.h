@@ -13,5 +13,7 @@
 #define BAILEY_BROKER_HOST_H
 
 int host_main(const char *name);
+/* `bailey-engine host upstream`, with the variables of upstream/upstream.h. */
+int upstream_process_main(void);
 
 #endif

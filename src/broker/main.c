@@ -19,6 +19,8 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && str_equal(argv[1], "broker"))
         return broker_main();
+    if (argc == 3 && str_equal(argv[1], "host") && str_equal(argv[2], HOST_UPSTREAM))
+        return upstream_process_main();
     if (argc == 3 && str_equal(argv[1], "host"))
         return host_main(argv[2]);
     if (argc == 2 && str_equal(argv[1], "egress"))

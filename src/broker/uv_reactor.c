@@ -18,10 +18,11 @@
 #undef MAX
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/list.h"
 
-#define BATCH 64
+#define BATCH 1024 /* ready descriptors in one turn: what waits for a turn has been looked at */
 
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLPRI == POLLPRI &&
                    EPOLLHUP == POLLHUP && EPOLLERR == POLLERR && EPOLLRDHUP == POLLRDHUP,
@@ -36,9 +37,9 @@ struct reactor_watch {
 };
 
 struct reactor_timer {
+    struct uv_reactor *owner;
     uv_timer_t handle; /* its data is this struct, and the other's */
     uv_idle_t next;    /* due in the loop's next turn */
-    bool is_running;   /* inside due() */
     unsigned closed;   /* of the two */
     reactor_due due;
     void *ctx;
@@ -53,6 +54,11 @@ struct uv_reactor {
     /* What this turn still has to call; a watch that is removed leaves it. */
     struct reactor_watch *batch[BATCH];
     int batch_count;
+    bool is_in_timer;      /* inside due() of one */
+    uv_prepare_t sleeping; /* called between two turns, while they are measured */
+    uint64_t cpu_ns;       /* of this thread, then */
+    void (*turned)(void *ctx, uint64_t cpu_ns);
+    void *turned_ctx;
 };
 
 static struct reactor_watch *watch_add(struct reactor *reactor, int fd, short events,
@@ -121,9 +127,11 @@ static void on_poll(uv_poll_t *poll, int status, int uv_events)
 
 static void run_timer(struct reactor_timer *timer)
 {
-    timer->is_running = true;
+    struct uv_reactor *self = timer->owner;
+
+    self->is_in_timer = true;
     timer->due(timer->ctx);
-    timer->is_running = false; /* removed by it: its memory is freed a step later */
+    self->is_in_timer = false;
 }
 
 static void on_timer(uv_timer_t *handle)
@@ -144,6 +152,7 @@ static struct reactor_timer *timer_add(struct reactor *reactor, reactor_due due,
 
     if (!timer)
         return NULL;
+    timer->owner = self;
     timer->due = due;
     timer->ctx = ctx;
     uv_timer_init(&self->loop, &timer->handle); /* never fails */
@@ -159,8 +168,8 @@ static void timer_set(struct reactor_timer *timer, uint64_t delay_ms)
     if (delay_ms == UINT64_MAX)
         return;
     /* libuv (1.44) runs timers that are due until none is: one that sets itself to now, again and
-     * again, would be all that it does. */
-    if (delay_ms == 0 && timer->is_running) {
+     * again, or two that set each other, would be all that it does. */
+    if (delay_ms == 0 && timer->owner->is_in_timer) {
         uv_idle_start(&timer->next, on_next);
         return;
     }
@@ -186,6 +195,27 @@ static void timer_remove(struct reactor_timer *timer)
     uv_close((uv_handle_t *)&timer->next, timer_closed);
 }
 
+/* The loop has done everything and goes to sleep. */
+static void on_sleeping(uv_prepare_t *handle)
+{
+    struct uv_reactor *self = handle->data;
+    uint64_t now = clock_thread_ns(), before = self->cpu_ns;
+
+    self->turned(self->turned_ctx, now - before);
+    self->cpu_ns = now;
+}
+
+void uv_reactor_measure(struct reactor *reactor, void (*turned)(void *ctx, uint64_t cpu_ns),
+                        void *ctx)
+{
+    struct uv_reactor *self = (struct uv_reactor *)reactor;
+
+    self->turned = turned;
+    self->turned_ctx = ctx;
+    self->cpu_ns = clock_thread_ns();
+    uv_prepare_start(&self->sleeping, on_sleeping); /* never fails */
+}
+
 static const struct reactor_ops operations = {
     .watch = watch_add,
     .watch_change = watch_change,
@@ -200,13 +230,16 @@ static int failed(struct error *err, int uv_error)
     return error_set(err, uv_error, ERROR_ENGINE, "event loop: %s", uv_strerror(uv_error));
 }
 
-/* Closes the poll handle and every timer that is left, and lets libuv forget them. */
+/* Closes the loop's own handles and every timer that is left, and lets libuv forget them. */
 static void close_handle(uv_handle_t *handle, void *ctx)
 {
     struct uv_reactor *self = ctx;
 
+    bool is_timer =
+        handle != (uv_handle_t *)&self->poll && handle != (uv_handle_t *)&self->sleeping;
+
     if (!uv_is_closing(handle))
-        uv_close(handle, handle == (uv_handle_t *)&self->poll ? NULL : timer_closed);
+        uv_close(handle, is_timer ? timer_closed : NULL);
 }
 
 static void loop_close(struct uv_reactor *self)
@@ -237,6 +270,8 @@ int uv_reactor_new(struct reactor **ret, struct error *err)
         return failed(err, r);
     }
     self->poll.data = self;
+    uv_prepare_init(&self->loop, &self->sleeping); /* never fails */
+    self->sleeping.data = self;
     r = uv_poll_start(&self->poll, UV_READABLE, on_poll);
     if (r < 0) {
         loop_close(self);

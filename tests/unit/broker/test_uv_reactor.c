@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "broker/uv_reactor.h"
 
 #define PAIRS 3
@@ -189,6 +191,69 @@ static void test_timers(void **state)
     reactor->ops->timer_remove(NULL);
 }
 
+static struct reactor_timer *two[2];
+
+static void set_the_other(void *ctx)
+{
+    int other = ctx == &two[0];
+
+    timer_calls++;
+    if (timer_calls < 1000)
+        reactor->ops->timer_set(two[other], 0);
+    else
+        uv_reactor_stop(reactor);
+}
+
+/* Two timers that set each other to now leave descriptors their turns. */
+static void test_timers_that_set_each_other(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        two[i] = reactor_timer(reactor, set_the_other, &two[i]);
+    watch(0, POLLIN, stop_at_once);
+    wake(0);
+    reactor->ops->timer_set(two[0], 0);
+    uv_reactor_run(reactor);
+    assert_int_equal(watched[0].calls, 1);
+    assert_in_range(timer_calls, 1, 10);
+}
+
+#define SPUN_NS 3000000
+
+static uint64_t longest_ns, turns;
+
+static void on_turned(void *ctx, uint64_t cpu_ns)
+{
+    (void)ctx;
+    turns++;
+    longest_ns = MAX(longest_ns, cpu_ns);
+}
+
+static void spin(void *ctx, short events)
+{
+    uint64_t begin = clock_thread_ns();
+
+    (void)ctx;
+    (void)events;
+    while (clock_thread_ns() - begin < SPUN_NS)
+        ;
+    reactor->ops->watch_remove(watched[0].watch);
+}
+
+static void test_turns_are_measured(void **state)
+{
+    struct reactor_timer *last = reactor_timer(reactor, stop_timer, NULL);
+
+    (void)state;
+    watch(0, POLLIN, spin);
+    wake(0);
+    reactor->ops->timer_set(last, 1);
+    uv_reactor_measure(reactor, on_turned, NULL);
+    uv_reactor_run(reactor);
+    assert_in_range(turns, 2, 1000000);
+    assert_in_range(longest_ns, SPUN_NS, UINT64_MAX);
+}
+
 /* What is left is dropped: the sanitizer's leak check is the witness. */
 static void test_free_with_things_left(void **state)
 {
@@ -210,6 +275,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hang_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_removed_while_due, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_timers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_timers_that_set_each_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_turns_are_measured, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_free_with_things_left, set_up, tear_down),
     };
 
