@@ -5,11 +5,14 @@
 #include "base/cleanup.h"
 
 /* The first door refuses requests that belong to no door; rows are searched in this order. */
-#define DOORS(DOOR)    \
-    DOOR(rest_door)    \
-    DOOR(ws_door)      \
-    DOOR(mcp_door)     \
-    DOOR(execute_door) \
+#define DOORS(DOOR)       \
+    DOOR(rest_door)       \
+    DOOR(ws_door)         \
+    DOOR(mcp_door)        \
+    DOOR(execute_door)    \
+    DOOR(containers_door) \
+    DOOR(responses_door)  \
+    DOOR(chat_door)       \
     DOOR(e2b_door)
 
 #define DECLARE(door) extern const struct door_ops door;

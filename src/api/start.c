@@ -88,6 +88,7 @@ static void fill_spec(json_t *body, struct execution_spec *spec)
     if (json_is_string(input)) {
         spec->input = json_string_value(input);
         spec->input_length = json_string_length(input);
+        spec->keeper = input;
     }
 }
 

@@ -222,6 +222,7 @@ static int read_files(struct execute_order *order, struct error *err)
         r = read_file(order, path, content, err);
         if (r < 0)
             return r;
+        json_object_set_new(files, path, json_null()); /* memory for the next one */
     }
     return 0;
 }

@@ -134,9 +134,12 @@ void execute_refuse(struct door_call *call, const struct error *err)
         const char *code;
         unsigned status;
     } rows[] = {
-        {ERROR_BAD_JSON, 400},   {ERROR_BAD_INPUT, 400},         {ERROR_NO_INTERPRETER, 400},
-        {ERROR_TOO_LARGE, 413},  {ERROR_UNAUTHORIZED, 401},      {ERROR_FORBIDDEN, 403},
-        {ERROR_QUOTA, 429},      {ERROR_TOO_MANY_SESSIONS, 429}, {ERROR_BUSY, 429},
+        {ERROR_BAD_JSON, 400},           {ERROR_BAD_INPUT, 400},
+        {ERROR_NO_INTERPRETER, 400},     {ERROR_SETTING_DIFFERS, 400},
+        {ERROR_TEMPLATE_NOT_FOUND, 400}, {ERROR_TEMPLATE_NOT_BUILT, 400},
+        {ERROR_TOO_LARGE, 413},          {ERROR_UNAUTHORIZED, 401},
+        {ERROR_FORBIDDEN, 403},          {ERROR_QUOTA, 429},
+        {ERROR_TOO_MANY_SESSIONS, 429},  {ERROR_BUSY, 429},
         {ERROR_MEDIA_TYPE, 415},
     };
     const char *header = NULL;
@@ -256,6 +259,7 @@ void execute_start(struct door_call *call)
     int r = check_type(call->http, &err);
     json_t *body = r == 0 ? front_body_json(call->http, &problem) : NULL;
 
+    http_body_drop(call->http);
     if (r == 0)
         r = execute_order_take(body, &problem.err, &order, &err);
     if (r == 0 && !is_enabled(config, order.language))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/front/front_private.h"
+#include "api/front/idempotency.h"
 #include "api/front/reply.h"
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -152,6 +153,7 @@ void front_fail_problem(struct door_call *call, const struct schema_problem *pro
 static void fail(struct door_call *call, const struct front_row *row, const struct error *err,
                  const struct schema_problem *problem)
 {
+    call->problem = problem;
     if (row->door->ops->fail)
         row->door->ops->fail(call, err);
     else
@@ -209,6 +211,7 @@ static bool check_type(struct door_call *call, const struct front_row *row)
 struct prepared {
     json_t *json; /* NULL: the problem says why */
     struct schema_problem problem;
+    uint8_t digest[SHA256_BYTES]; /* of the text */
 };
 
 static json_t *read_json(const struct front_row *row, const char *text, size_t length,
@@ -227,9 +230,25 @@ void *front_prepare(const void *row, const char *text, size_t length)
 {
     struct prepared *prepared = calloc(1, sizeof(*prepared));
 
-    if (prepared)
-        prepared->json = read_json(row, text, length, &prepared->problem);
+    if (!prepared)
+        return NULL;
+    prepared->json = read_json(row, text, length, &prepared->problem);
+    sha256(text, length, prepared->digest);
     return prepared;
+}
+
+void front_body_digest(const struct http_request *http, uint8_t digest[SHA256_BYTES])
+{
+    const struct prepared *prepared = http_prepared(http);
+    const void *text;
+    size_t length;
+
+    if (prepared) {
+        memcpy(digest, prepared->digest, SHA256_BYTES);
+        return;
+    }
+    text = http_body(http, &length);
+    sha256(text ? text : "", length, digest);
 }
 
 void front_unprepare(void *ctx)
@@ -328,10 +347,37 @@ bool front_admit(struct http_request *http, void *ctx)
     return admit(&call, row);
 }
 
+/* ---- the same request once more ---- */
+
+/* False: the request has the reply of the first one, or an error. */
+static bool look_for_reply(struct door_call *call, const struct front_row *row,
+                           struct idempotent *again)
+{
+    struct schema_problem problem = {.field = IDEMPOTENCY_HEADER};
+
+    if (idempotency_look(call->front->own->idempotency, call, again, &problem.err))
+        return true;
+    if (problem.err.code)
+        fail(call, row, &problem.err, &problem);
+    return false;
+}
+
+static bool begin_keeping(struct door_call *call, const struct front_row *row,
+                          const struct idempotent *again)
+{
+    struct error err = {0};
+
+    if (!again->key[0] || idempotency_begin(call->front->own->idempotency, call, again, &err) == 0)
+        return true;
+    fail(call, row, &err, NULL);
+    return false;
+}
+
 void front_dispatch(struct http_request *http, void *ctx)
 {
     const struct front_row *row = http_row(http);
     struct door_call call = make_call(http, ctx);
+    struct idempotent again;
 
     if (!admit(&call, row) || !take_settings(&call, row))
         return;
@@ -339,11 +385,14 @@ void front_dispatch(struct http_request *http, void *ctx)
         row->route->handle(&call);
         return;
     }
+    if (!look_for_reply(&call, row, &again))
+        return;
     call.query = json_object();
     if (!call.query)
         front_fail_memory(http);
     else if (read_query(&call, row) &&
-             (row->route->body != BODY_JSON || (check_type(&call, row) && read_body(&call, row))))
+             (row->route->body != BODY_JSON || (check_type(&call, row) && read_body(&call, row))) &&
+             begin_keeping(&call, row, &again))
         row->route->handle(&call);
     json_decref(call.query);
     json_decref(call.body);

@@ -27,6 +27,7 @@
 #include "session/session_manager.h"
 
 struct front_door;
+struct schema_problem;
 struct tools;
 
 /* ---- the front hall, as doors see it ---- */
@@ -49,7 +50,8 @@ unsigned front_clients(const struct front *front); /* connections of all address
 #define SESSION_HEADER "Bailey-Session"
 
 enum door_in { IN_PATH, IN_QUERY, IN_HEADER };
-enum door_body { BODY_NONE, BODY_JSON, BODY_BYTES };
+/* BODY_FORM: multipart/form-data, which the handler reads as bytes. */
+enum door_body { BODY_NONE, BODY_JSON, BODY_BYTES, BODY_FORM };
 
 struct door_param {
     const char *name; /* NULL: the end */
@@ -90,7 +92,7 @@ struct door_route {
     const char *description; /* what the summary leaves out: whole sentences, with Markdown */
     struct door_param params[DOOR_PARAMS_MAX];
     enum door_body body;
-    const char *request;             /* BODY_JSON: its schema */
+    const char *request;             /* BODY_JSON: its schema; BODY_FORM: for the document */
     size_t request_max;              /* BODY_JSON: bytes; 0: LIMIT_REQUEST_JSON */
     const struct door_field *fields; /* BODY_JSON: its members; NULL: it has none */
     const char *example;             /* BODY_JSON: a body that the schema accepts */
@@ -116,6 +118,8 @@ struct door_call {
     struct caller caller; /* tenant, key and scopes; request and trace */
     json_t *query;        /* object: arguments by name, typed as the row says */
     json_t *body;         /* BODY_JSON: valid by the row's schema; NULL otherwise */
+    /* In door_ops.fail(): the member or argument that is wrong; NULL: it is not about one. */
+    const struct schema_problem *problem;
 };
 const struct door_route *front_route(const struct http_request *http); /* NULL: no row matches */
 uint64_t front_query_u64(const struct door_call *call, const char *name, uint64_t fallback);
@@ -145,6 +149,7 @@ struct door_ops {
     /* The door has its own rules for query and body: they are not checked, and `body` of a call
      * is NULL. */
     bool checks_itself;
+    bool hides_paths;       /* ids in them are secrets: logs show the row's path instead */
     bool allows_duplicates; /* members of its JSON: the last one counts */
     /* Whether a request belongs to this door whatever its path says: by a header, by its Host.
      * NULL: only the path decides. */

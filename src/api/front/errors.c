@@ -45,6 +45,12 @@ const struct front_error_row front_errors[] = {
     {ERROR_BLOCKED_IMPORT, 409,
      "The code imports a module that `SANDBOX_BLOCK_DANGEROUS_IMPORTS` blocks."},
     {ERROR_CANCELLED, 409, "The caller ended it."},
+    {ERROR_KEY_RUNNING, 409,
+     "The first request with this `Idempotency-Key` is still under way: `retry_after_s`."},
+    {ERROR_REPLY_GONE, 409,
+     "The first request with this `Idempotency-Key` was carried out, or the server stopped in the "
+     "middle of it, and there is no reply to send again."},
+    {ERROR_KEY_REUSED, 422, "This `Idempotency-Key` came with another request before."},
     {ERROR_SESSION_ENDED, 410, "The session has ended: `ended_at`, `reason`."},
     {ERROR_TOO_LARGE, 413, "Over a limit, which the message names."},
     {ERROR_OFFSET_GONE, 416, "Output before this offset is no longer kept: `first`."},
@@ -87,6 +93,13 @@ const struct front_error_row front_errors[] = {
      "The image DOCKER_IMAGE does not exist; build it with `bailey image build`."},
     {ERROR_IMAGE_UNUSABLE, 503,
      "The image DOCKER_IMAGE exists, but no sandbox can be created from it."},
+    {ERROR_CONTAINER_NOT_FOUND, 404, "No container has this id."},
+    {ERROR_CONTAINER_EXPIRED, 404, "The container was idle too long; its data is gone."},
+    {ERROR_FILE_NOT_FOUND, 404, "No uploaded file, or no file of the container, has this id."},
+    {ERROR_RESPONSE_NOT_FOUND, 404, "No stored response has this id."},
+    {ERROR_PREVIOUS_NOT_FOUND, 404, "No stored response has the id of `previous_response_id`."},
+    {ERROR_UPSTREAM, 502, "The model server cannot be reached, or answers with an error."},
+    {ERROR_NO_UPSTREAM, 503, "No model server is configured (`BAILEY_UPSTREAM_URL`)."},
     {ERROR_UPGRADE, 426, "The address accepts only WebSockets: [websocket.md](websocket.md)."},
 };
 const size_t front_error_count = ARRAY_SIZE(front_errors);

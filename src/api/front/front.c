@@ -6,6 +6,7 @@
 
 #include "api/front/active_requests.h"
 #include "api/front/front_private.h"
+#include "api/front/idempotency.h"
 #include "base/clock.h"
 #include "tool/call.h"
 
@@ -101,7 +102,8 @@ int front_serve(struct reactor *reactor, struct session_manager *manager, int li
                             .own = (struct front_private *)(front + 1)};
     front->auth.active_requests = active_requests_new(reactor, manager, front->auth.index);
     front->tools = front->auth.active_requests ? tools_new(manager, reactor) : NULL;
-    r = front->tools ? front_rows_compile(front, err) : error_memory(err);
+    front->own->idempotency = front->tools ? idempotency_new(front->auth.index) : NULL;
+    r = front->own->idempotency ? front_rows_compile(front, err) : error_memory(err);
     if (r == 0)
         r = start_server(front, listen_fd, NULL, NULL, &front->own->server, err);
     if (r < 0) {
@@ -126,6 +128,7 @@ void front_stop(struct front *front)
     for (size_t i = 0; i < front->own->other_count; i++)
         http_server_stop(front->own->others[i]);
     front_rows_free(front);
+    idempotency_free(front->own->idempotency);
     tools_free(front->tools);
     active_requests_free(front->auth.active_requests);
     free(front);

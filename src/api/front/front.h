@@ -16,6 +16,7 @@
 
 struct door_ops;
 struct session_manager;
+struct upstream_link;
 struct front;
 typedef struct json_t json_t;
 
@@ -41,6 +42,7 @@ struct front_info {
      * refused. */
     int (*reload)(void *ctx, json_t *body, json_t **ret, struct error *err);
     void *reload_ctx;
+    struct upstream_link *upstream; /* calls of the model server */
     bool has_fixtures; /* offers the fixtures of MCP's conformance suite: only in tests */
 };
 

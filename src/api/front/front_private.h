@@ -8,8 +8,10 @@
 #define BAILEY_API_FRONT_FRONT_PRIVATE_H
 
 #include "api/front/door.h"
+#include "base/sha256.h"
 #include "http/route.h"
 
+struct idempotency;
 struct schema;
 
 struct front_door {
@@ -36,6 +38,7 @@ struct front_private {
     struct http_route *routes; /* the same rows, for the servers */
     struct route_table *table; /* compiled */
     size_t route_count;
+    struct idempotency *idempotency;
 };
 
 /* ---- doors and rows (rows.c) ---- */
@@ -45,6 +48,8 @@ void front_rows_free(struct front *front); /* safe after an incomplete compilati
 const struct route_table *front_table(const struct http_request *http, void *ctx);
 /* The door of a request: by claims(), by its row, by its path; otherwise the first door. */
 const struct front_door *front_door_of(const struct http_request *http);
+/* The path as logs may show it; row: of the request, or NULL. */
+const char *front_shown_path(const void *row, const char *path);
 /* The metrics label `door` of a finished request. */
 const char *front_label(const struct front *front, const struct http_done *done);
 
@@ -54,6 +59,8 @@ bool front_admit(struct http_request *http, void *ctx);
 void front_dispatch(struct http_request *http, void *ctx);
 void *front_prepare(const void *row, const char *text, size_t length); /* in a thread */
 void front_unprepare(void *prepared);
+/* SHA-256 of a request's body, before it is read; of a large one the thread has made it. */
+void front_body_digest(const struct http_request *http, uint8_t digest[SHA256_BYTES]);
 void front_no_route(struct http_request *http, bool is_path, const char *allow, void *ctx);
 void front_server_refuses(struct http_request *http, unsigned status, const char *why, void *ctx);
 

@@ -46,7 +46,7 @@ void front_done(void *ctx, const struct http_done *done)
     struct front *front = ctx;
     char session[LIMIT_NAME + 1] = "";
     const struct log_field fields[] = {
-        {"method", done->method, 0},     {"path", done->path, 0},
+        {"method", done->method, 0},     {"path", front_shown_path(done->row, done->path), 0},
         {"status", NULL, done->status},  {"ms", NULL, done->duration_us / 1000},
         {"bytes", NULL, done->bytes},    {"request_id", done->id, 0},
         {"tenant", done->tenant, 0},     {"session", session, 0},
@@ -71,13 +71,14 @@ static void tell_refusal(struct front *front, struct http_request *http, const s
     str_copy(caller.who.key, sizeof(caller.who.key), http_key(http));
     caller.who.is_local = http_is_local(http);
     str_copy(caller.request, sizeof(caller.request), http_request_id(http));
-    refusal_log_add(front->manager, &(struct refusal){.caller = &caller,
-                                                      .err = err,
-                                                      .reason = reason,
-                                                      .method = http_method(http),
-                                                      .path = http_path(http),
-                                                      .peer = http_peer(http),
-                                                      .session = session});
+    refusal_log_add(front->manager,
+                    &(struct refusal){.caller = &caller,
+                                      .err = err,
+                                      .reason = reason,
+                                      .method = http_method(http),
+                                      .path = front_shown_path(http_row(http), http_path(http)),
+                                      .peer = http_peer(http),
+                                      .session = session});
 }
 
 void front_denied(struct front *front, struct http_request *http, const struct error *err)

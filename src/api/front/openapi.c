@@ -65,14 +65,15 @@ static json_t *bytes_schema(void)
 
 static json_t *make_body(const struct door_route *route)
 {
-    bool is_json = route->body == BODY_JSON;
-    json_t *schema = is_json ? parse(route->request) : bytes_schema();
+    const char *type = route->body == BODY_JSON   ? TYPE_JSON
+                       : route->body == BODY_FORM ? "multipart/form-data"
+                                                  : TYPE_BYTES;
+    json_t *schema = route->request ? parse(route->request) : bytes_schema();
     bool is_required = json_array_size(json_object_get(schema, "required")) > 0;
 
     add_descriptions(schema, route->fields);
-    return json_pack("{s:b, s:{s:{s:o, s:o*}}}", "required", is_required, "content",
-                     is_json ? TYPE_JSON : TYPE_BYTES, "schema", schema, "example",
-                     route->example ? parse(route->example) : NULL);
+    return json_pack("{s:b, s:{s:{s:o, s:o*}}}", "required", is_required, "content", type, "schema",
+                     schema, "example", route->example ? parse(route->example) : NULL);
 }
 
 /*

@@ -39,8 +39,10 @@ static int compile_row(struct front_row *row, struct error *err)
 
 static struct http_route make_route(const struct front_row *row)
 {
-    static const enum http_body bodies[] = {
-        [BODY_NONE] = HTTP_NO_BODY, [BODY_JSON] = HTTP_WHOLE_BODY, [BODY_BYTES] = HTTP_STREAM_BODY};
+    static const enum http_body bodies[] = {[BODY_NONE] = HTTP_NO_BODY,
+                                            [BODY_JSON] = HTTP_WHOLE_BODY,
+                                            [BODY_BYTES] = HTTP_STREAM_BODY,
+                                            [BODY_FORM] = HTTP_STREAM_BODY};
     const struct door_route *route = row->route;
     size_t most = route->request_max ? route->request_max : LIMIT_REQUEST_JSON;
 
@@ -166,6 +168,13 @@ const struct door_route *front_route(const struct http_request *http)
     const struct front_row *row = http_row(http);
 
     return row ? row->route : NULL;
+}
+
+const char *front_shown_path(const void *row, const char *path)
+{
+    const struct front_row *found = row;
+
+    return found && found->door->ops->hides_paths ? found->route->path : path;
 }
 
 static const char *label_of(const struct door_ops *ops)

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/link.h"
 #include "api/rest/download.h"
-#include "api/rest/links.h"
 #include "api/rest/rest_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

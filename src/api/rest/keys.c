@@ -17,6 +17,7 @@
 #include "observe/audit.h"
 
 #define TENANT_FALLBACK "default"
+#define KEY_FORMAT_E2B "e2b"
 
 static json_t *time_or_null(uint64_t ms)
 {
@@ -146,7 +147,11 @@ static bool read_key(struct door_call *call, struct key_row *row)
     const char *name = json_string_value(json_object_get(call->body, "name"));
     double expires_s = json_number_value(json_object_get(call->body, "expires_s"));
 
-    *row = (struct key_row){.scopes = read_scopes(json_object_get(call->body, "scopes"))};
+    *row = (struct key_row){
+        .scopes = read_scopes(json_object_get(call->body, "scopes")),
+        .is_e2b =
+            str_equal(json_string_value(json_object_get(call->body, "format")), KEY_FORMAT_E2B),
+    };
     if (expires_s > 0)
         row->expires_ms = clock_wall_ms() + (uint64_t)(expires_s * 1000.0 + 0.5);
     if (tenant && tenant_check(tenant) < 0) {

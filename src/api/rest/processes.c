@@ -1,26 +1,138 @@
 /* processes.c - executions of a session: lists them, waits for one, signals and resizes it. */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "api/rest/rest_private.h"
 #include "api/start.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
 
-static void add_process(void *ctx, struct execution *execution)
+/* ---- all of them ---- */
+
+/*
+ * Command lines are up to 128 KB each, and there are up to LIMIT_EXECUTIONS of them: the listing is
+ * made one execution at a time, as its client reads it.
+ */
+struct listing {
+    struct session_manager *manager;
+    char session[ID_MAX];
+    uint32_t *numbers;
+    size_t count, room, at;
+    struct buf text; /* the piece that is being sent */
+    size_t sent;     /* of it */
+    bool is_begun, has_ended;
+};
+
+static void note_number(void *ctx, struct execution *execution)
 {
-    json_array_append_new(ctx, execution_json(execution));
+    struct listing *listing = ctx;
+
+    if (listing->count < listing->room)
+        listing->numbers[listing->count++] = execution_number(execution);
+}
+
+static void count_one(void *ctx, struct execution *execution)
+{
+    (void)execution;
+    ++*(size_t *)ctx;
+}
+
+static void listing_free(void *ctx)
+{
+    struct listing *listing = ctx;
+
+    free(listing->numbers);
+    buf_free(&listing->text);
+    free(listing);
+}
+
+/* One that is forgotten meanwhile is left out. */
+static int add_process(struct listing *listing, struct session *session)
+{
+    uint32_t number = listing->numbers[listing->at];
+    struct execution *execution;
+    struct error ignored;
+    char word[16];
+    json_t *json;
+    int r;
+
+    str_format(word, sizeof(word), "%u", number);
+    if (session_find_execution(session, word, &execution, &ignored) < 0)
+        return 0;
+    json = execution_json(execution);
+    r = buf_append(&listing->text, ",", listing->is_begun);
+    if (r == 0)
+        r = json ? text_of_json(json, FRONT_JSON, &listing->text) : -ENOMEM;
+    listing->is_begun = true;
+    json_decref(json);
+    return r;
+}
+
+static int write_more(struct listing *listing)
+{
+    struct session *session;
+    struct error ignored;
+    int r = 0;
+
+    if (session_manager_find_of(listing->manager, NULL, listing->session, true, &session,
+                                &ignored) < 0)
+        return -ESRCH;
+    while (r == 0 && listing->text.length == 0 && listing->at < listing->count) {
+        r = add_process(listing, session);
+        listing->at++;
+    }
+    if (r == 0 && listing->at == listing->count && !listing->has_ended) {
+        listing->has_ended = true;
+        r = buf_append_text(&listing->text, "]}\n");
+    }
+    return r;
+}
+
+static long listing_more(void *ctx, void *data, size_t size)
+{
+    struct listing *listing = ctx;
+    size_t count;
+
+    if (listing->sent == listing->text.length) {
+        buf_free(&listing->text);
+        listing->sent = 0;
+        if (listing->has_ended)
+            return HTTP_END;
+        if (write_more(listing) < 0)
+            return HTTP_ABORT;
+    }
+    count = MIN(size, listing->text.length - listing->sent);
+    memcpy(data, listing->text.data + listing->sent, count);
+    listing->sent += count;
+    return (long)count;
 }
 
 void processes_list(struct door_call *call)
 {
+    static const struct http_source source = {.more = listing_more, .freed = listing_free};
+    struct listing *listing = calloc(1, sizeof(*listing));
     struct session *session;
-    json_t *processes;
 
-    if (!front_session(call, true, &session))
+    if (!listing || !front_session(call, true, &session)) {
+        if (!listing)
+            front_fail_memory(call->http);
+        free(listing);
         return;
-    processes = json_array();
-    if (processes)
-        session_each_execution(session, add_process, processes);
-    front_reply(call->http, 200, processes ? json_pack("{s:o}", "processes", processes) : NULL);
+    }
+    *listing = (struct listing){.manager = call->front->manager, .text = BUF_INIT(MIB)};
+    str_copy(listing->session, sizeof(listing->session), session_id(session));
+    session_each_execution(session, count_one, &listing->room);
+    listing->numbers = calloc(listing->room + 1, sizeof(*listing->numbers));
+    if (!listing->numbers || buf_append_text(&listing->text, "{\"processes\":[") < 0) {
+        front_fail_memory(call->http);
+        listing_free(listing);
+        return;
+    }
+    session_each_execution(session, note_number, listing);
+    http_reply_stream(call->http, 200, TYPE_JSON, NULL, -1, &source, listing);
 }
 
 /* ---- ?wait=SECONDS ---- */

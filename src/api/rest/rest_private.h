@@ -82,6 +82,7 @@ HANDLER(sessions_extend);
 HANDLER(sessions_delete);
 HANDLER(exec_start);
 HANDLER(code_start);
+HANDLER(codebox_run);
 HANDLER(contexts_list);
 HANDLER(contexts_create);
 HANDLER(contexts_restart);

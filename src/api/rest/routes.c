@@ -5,6 +5,7 @@
 #include "api/front/row_text.h"
 #include "api/rest/rest_private.h"
 #include "api/rest/row_help.h"
+#include "api/simple_output.h"
 #include "api/start.h"
 #include "base/cleanup.h"
 
@@ -87,12 +88,19 @@
            ALSO("files", S_ENV)                  \
            ALSO("warm_up", S_WORDS),             \
            "name")
+#define S_FORMAT JSON({"type":"string","enum":["bailey","e2b"],"default":"bailey"})
 #define B_KEY                       \
     OBJECT(MEMBER("name", S_STRING) \
            ALSO("tenant", S_NAME)   \
            ALSO("scopes", S_SCOPES) \
+           ALSO("format", S_FORMAT) \
            ALSO("expires_s", S_YEARS))
 #define B_ROTATE OBJECT(MEMBER("grace_s", S_GRACE))
+#define B_CODEBOX                                                                \
+    OBJECT(MEMBER("code", S_TEXT)                                                \
+           ALSO("language", S_LANGUAGE)                                          \
+           ALSO("context", S_NAME)                                               \
+           ALSO("timeout", S_TIMEOUT), "code")
 #define B_RELOAD                                                                 \
     OBJECT(MEMBER("settings", S_ENV)                                             \
            ALSO("environment", S_ENV)                                            \
@@ -590,6 +598,28 @@ static const struct door_route routes[] = {
         " context_not_found too_many_contexts no_interpreter too_large disk_full blocked_import",
         .scope = SCOPE_SESSIONS,
         .handle = code_start,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/sessions/{id}/codebox",
+        .name = "runCodebox",
+        .summary = "Runs code that keeps its variables, and gives one thing back",
+        .tag = "Cells",
+        .description = "`error` with the traceback, else the first picture as `image/png` in "
+                       "base64, else as `text` what it printed or the value of its last "
+                       "expression.",
+        .params = {SESSION_ID},
+        .body = BODY_JSON,
+        .request = B_CODEBOX,
+        .fields = rest_codebox_fields,
+        .example = E_CELL,
+        .status = 200,
+        .type = TYPE_JSON,
+        .reply = SIMPLE_OUTPUT_SCHEMA,
+        .errors = BOX_ERRORS
+        " context_not_found too_many_contexts no_interpreter too_large disk_full blocked_import",
+        .scope = SCOPE_SESSIONS,
+        .handle = codebox_run,
     },
     {
         .method = "GET",

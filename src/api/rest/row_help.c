@@ -92,6 +92,14 @@ const struct door_field rest_cell_fields[] = {
     {NULL, NULL},
 };
 
+const struct door_field rest_codebox_fields[] = {
+    {"code", "The source."},
+    {"language", "Which interpreter runs it, if `context` does not say."},
+    {"context", "Id or name of a context; default that of the language."},
+    {"timeout", "Seconds of wall time, after which the cell is interrupted; 0: no limit."},
+    {NULL, NULL},
+};
+
 const struct door_field rest_signal_fields[] = {
     {"signal", "A name such as `TERM` or `SIGTERM`, or a number."},
     {NULL, NULL},
@@ -162,6 +170,8 @@ const struct door_field rest_key_fields[] = {
     {"name", "A name for people."},
     {"tenant", "Whose key it is; another tenant than the caller's needs the scope `operator`."},
     {"scopes", "What it may call; default `run`, `sessions` and `files`."},
+    {"format", "How its text is spelled: `bailey` (`bly_...`), or `e2b` (`e2b_...`), which the "
+               "clients of E2B accept."},
     {"expires_s", "Seconds until it expires; without it the key does not."},
     {NULL, NULL},
 };

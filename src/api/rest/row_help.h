@@ -15,6 +15,7 @@ extern const struct door_field rest_session_fields[];
 extern const struct door_field rest_extend_fields[];
 extern const struct door_field rest_command_fields[];
 extern const struct door_field rest_cell_fields[];
+extern const struct door_field rest_codebox_fields[];
 extern const struct door_field rest_signal_fields[];
 extern const struct door_field rest_resize_fields[];
 extern const struct door_field rest_context_fields[];

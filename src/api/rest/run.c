@@ -164,6 +164,8 @@ static int check_like(struct door_call *call, const struct run_spec *spec, const
     if (r < 0)
         return r;
     shape.layer = found_template.layer;
+    if (session_manager_other_python(call->front->manager, config))
+        shape.fingerprint = NULL; /* unknown: the run is not one like the caller's own */
     if (shape_text(&shape, config, &ours) < 0)
         return error_memory(err);
     differs = shape_difference(buf_text(&ours), like, name);

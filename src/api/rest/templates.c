@@ -119,9 +119,16 @@ void templates_build(struct door_call *call)
 {
     static const struct template_build_events events = {.progress = on_progress, .done = on_built};
     const char *accept = http_header(call->http, "Accept");
-    struct building *building = calloc(1, sizeof(*building));
+    const struct config *config = NULL;
+    struct building *building;
     struct error err = {0};
 
+    if (session_manager_config_of(call->front->manager, &call->caller, &config, &err) < 0 ||
+        session_manager_own_python(call->front->manager, config, "templates are built", &err) < 0) {
+        front_fail(call->front, call->http, &err, NULL);
+        return;
+    }
+    building = calloc(1, sizeof(*building));
     if (!building) {
         front_fail_memory(call->http);
         return;

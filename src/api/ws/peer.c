@@ -17,6 +17,12 @@
 
 /* ---- messages ---- */
 
+void ws_listen(struct ws_peer *peer)
+{
+    websocket_owns(peer->socket, peer->out.length + peer->long_bytes);
+    websocket_hold(peer->socket, peer->is_held || peer->long_message);
+}
+
 /* True: nothing is left to send. */
 static bool flush(struct ws_peer *peer)
 {
@@ -29,12 +35,9 @@ static bool flush(struct ws_peer *peer)
         buf_consume(&peer->out, length + 1);
     }
     buf_free(&peer->out);
-    websocket_owns(peer->socket, 0);
     peer->reply_bytes = 0;
-    if (peer->is_held) {
-        peer->is_held = false;
-        websocket_hold(peer->socket, false);
-    }
+    peer->is_held = false;
+    ws_listen(peer);
     return true;
 }
 
@@ -53,11 +56,9 @@ void ws_say(struct ws_peer *peer, json_t *message, bool is_reply)
     json_decref(message);
     if (before == 0)
         flush(peer);
-    websocket_owns(peer->socket, peer->out.length);
-    if (peer->reply_bytes > LIMIT_WS_OWED && !peer->is_held) {
+    if (peer->reply_bytes > LIMIT_WS_OWED)
         peer->is_held = true; /* the client sends requests but does not read the replies */
-        websocket_hold(peer->socket, true);
-    }
+    ws_listen(peer);
 }
 
 void ws_event(struct ws_subscription *subscription, const char *id, const char *name, json_t *data)
@@ -135,14 +136,15 @@ static void end(struct ws_subscription *subscription, bool is_broken)
     ws_drop(subscription, false);
 }
 
-static void pump(struct ws_peer *peer)
+/* True: there may be more. */
+static bool send_some(struct ws_peer *peer)
 {
     for (int i = 0; i < TURNS && flush(peer) && websocket_has_room(peer->socket); i++) {
         struct ws_subscription *subscription = whose_turn(peer);
         enum ws_more state;
 
         if (!subscription)
-            return;
+            return false;
         subscription->is_ready = false;
         state = subscription->more(subscription);
         if (state == WS_MORE)
@@ -150,8 +152,21 @@ static void pump(struct ws_peer *peer)
         else if (state != WS_WAITS)
             end(subscription, state == WS_BROKEN);
     }
-    if (peer->out.length == 0 && websocket_has_room(peer->socket))
-        peer->front->reactor->ops->timer_set(peer->timer, 0); /* lets other connections run first */
+    return peer->out.length == 0 && websocket_has_room(peer->socket);
+}
+
+/* With more to send it lets other connections go first. */
+static void pump(struct ws_peer *peer)
+{
+    bool has_more = true;
+
+    if (websocket_has_turn(peer->socket)) {
+        websocket_turn_begin(peer->socket);
+        has_more = send_some(peer);
+        websocket_turn_end(peer->socket);
+    }
+    if (has_more)
+        peer->front->reactor->ops->timer_set(peer->timer, 0);
 }
 
 /* ---- opening and closing ---- */
@@ -171,9 +186,9 @@ static void on_message(void *ctx, bool is_text, const void *data, size_t length)
     struct ws_peer *peer = ctx;
 
     auth_speak(&peer->caller, peer->session);
-    if (is_text)
+    if (is_text && !ws_read_long(peer, data, length))
         ws_message(peer, data, length);
-    else
+    else if (!is_text)
         websocket_close(peer->socket, 1003, "this address takes text messages");
     auth_leave();
 }
@@ -183,6 +198,7 @@ static void peer_free(struct ws_peer *peer, bool is_clean)
     while (peer->subscriptions)
         ws_drop(peer->subscriptions, is_clean);
     ws_inputs_free(peer);
+    ws_long_leave(peer);
     if (peer->is_open)
         ws_count(peer->front, -1);
     peer->front->reactor->ops->timer_remove(peer->timer);

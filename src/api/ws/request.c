@@ -8,6 +8,7 @@
 #include "api/ws/ws_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/worker.h"
 #include "model/text.h"
 #include "session/refusal_log.h"
 #include "session/tenant.h"
@@ -104,8 +105,11 @@ int ws_compile(struct front *front, void **ret, struct error *err)
     struct ws_schemas *schemas = calloc(1, sizeof(*schemas));
     int r = schemas ? 0 : -ENOMEM;
 
-    (void)front;
     *ret = schemas;
+    if (schemas)
+        schemas->worker = worker_new(front->reactor);
+    if (schemas && !schemas->worker)
+        r = -ENOMEM;
     for (size_t i = 0; i < ws_row_count && r == 0; i++)
         r = schema_compile(ws_rows[i].schema, &schemas->rows[i]);
     if (r == 0)
@@ -120,6 +124,7 @@ void ws_forget(void *ctx)
 {
     struct ws_schemas *schemas = ctx;
 
+    worker_free(schemas->worker);
     for (size_t i = 0; i < ws_row_count; i++)
         schema_free(schemas->rows[i]);
     schema_free(schemas->resize);
@@ -318,18 +323,24 @@ static void dispatch(struct ws_request *request)
         row->handle(request);
 }
 
+void ws_dispatch(struct ws_peer *peer, json_t *body, struct schema_problem *problem)
+{
+    struct ws_request request = {.peer = peer, .body = body};
+
+    if (!body) {
+        ws_fail_problem(peer, NULL, problem);
+    } else if (!json_is_object(body)) {
+        error_set(&problem->err, -EINVAL, ERROR_BAD_INPUT, "a message has to be an object");
+        ws_fail_problem(peer, NULL, problem);
+    } else {
+        dispatch(&request);
+    }
+}
+
 void ws_message(struct ws_peer *peer, const char *text, size_t length)
 {
     struct schema_problem problem = {0};
     CLEANUP(json_decrefp) json_t *body = json_read(text, length, &problem);
-    struct ws_request request = {.peer = peer, .body = body};
 
-    if (!body) {
-        ws_fail_problem(peer, NULL, &problem);
-    } else if (!json_is_object(body)) {
-        error_set(&problem.err, -EINVAL, ERROR_BAD_INPUT, "a message has to be an object");
-        ws_fail_problem(peer, NULL, &problem);
-    } else {
-        dispatch(&request);
-    }
+    ws_dispatch(peer, body, &problem);
 }

@@ -31,6 +31,7 @@ extern const struct door_ops ws_door; /* rows.c */
 struct ws_schemas {
     struct schema *rows[WS_ROWS_MAX]; /* of messages, in the order of ws_rows */
     struct schema *resize, *signal;   /* of a terminal's messages */
+    struct worker *worker;            /* reads long messages (long_message.c) */
 };
 int ws_compile(struct front *front, void **ret, struct error *err);
 void ws_forget(void *schemas);
@@ -72,6 +73,8 @@ struct ws_peer {
     bool is_held;
     struct ws_input *inputs;
     unsigned input_count;
+    struct ws_long_message *long_message; /* that is being read; nothing else is meanwhile */
+    size_t long_bytes;
 };
 
 /* ---- open.c ---- */
@@ -92,6 +95,7 @@ void ws_event(struct ws_subscription *subscription, const char *id, const char *
 /* Adds to the peer's list; -EBUSY: there are too many (and it is not added). */
 int ws_subscribe(struct ws_peer *peer, struct ws_subscription *subscription, struct error *err);
 void ws_ready(struct ws_subscription *subscription);
+void ws_listen(struct ws_peer *peer); /* reads it or does not, and counts what is held for it */
 void ws_drop(struct ws_subscription *subscription, bool is_clean);
 
 /* ---- request.c ---- */
@@ -115,6 +119,14 @@ extern const struct ws_row ws_rows[];
 extern const size_t ws_row_count;
 
 void ws_message(struct ws_peer *peer, const char *text, size_t length);
+/* The message's JSON; NULL: the problem says why. */
+void ws_dispatch(struct ws_peer *peer, json_t *body, struct schema_problem *problem);
+
+/* ---- long_message.c ---- */
+
+/* Inside message(): whether it is read by a thread, or waits for one, and dispatched afterwards. */
+bool ws_read_long(struct ws_peer *peer, const char *text, size_t length);
+void ws_long_leave(struct ws_peer *peer);
 void ws_reply(struct ws_peer *peer, json_t *id, json_t *members); /* takes members over */
 void ws_fail(struct ws_peer *peer, json_t *id, const struct error *err, json_t *extra);
 void ws_fail_problem(struct ws_peer *peer, json_t *id, const struct schema_problem *problem);

@@ -423,7 +423,7 @@ static void test_event_streams_declare_their_events(void **state)
             assert_non_null(strstr(json_string_value(json_object_get(content, "example")), line));
         }
     }
-    assert_int_equal(streams, 9);
+    assert_int_equal(streams, 10);
 }
 
 /*

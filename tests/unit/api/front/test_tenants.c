@@ -249,6 +249,7 @@ static const struct {
     {"moveFile", "", "{\"from\":\"/tmp/x\",\"to\":\"/tmp/y\"}"},
     {"changeMode", "", "{\"path\":\"/tmp/x\",\"mode\":\"644\"}"},
     {"runCell", "", "{\"code\":\"1\"}"},
+    {"runCodebox", "", "{\"code\":\"1\"}"},
     {"installPackages", "", "{\"packages\":[\"six\"]}"},
 };
 
@@ -459,8 +460,15 @@ static void test_busy(void **state)
 
     fixture->config.queue = 1;
     fixture->holds[ASK_MAKE] = true;
-    for (int i = 0; i < LIMIT_MAKES_AT_ONCE + 1; i++)
-        fixture_exec(fixture_session(fixture, NULL), "true", NULL);
+    /* Of the same tenant: one that has had nothing yet would not wait for the queue of others. */
+    for (int i = 0; i < LIMIT_MAKES_AT_ONCE + 1; i++) {
+        struct session_spec spec = {.tenant = "one"};
+        struct session *session;
+        struct error err = {0};
+
+        assert_int_equal(session_manager_create(fixture->manager, &spec, &session, &err), 0);
+        fixture_exec(session, "true", NULL);
+    }
     reply = ask(fixture, house.one, "POST", "/v1/run", "{\"code\":\"true\",\"language\":\"bash\"}");
     assert_non_null(strstr(reply->head, "Retry-After: 1"));
     assert_error(reply, 503, ERROR_BUSY);

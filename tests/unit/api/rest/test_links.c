@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/rest/links.h"
+#include "api/link.h"
 
 #define ID "a_0123456789abcdef0123456789abcdef"
 #define NOW 1800000000ULL

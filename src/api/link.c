@@ -1,5 +1,5 @@
-/* links.c - makes and checks signed links; see links.h. */
-#include "api/rest/links.h"
+/* link.c - makes and checks signed links; see link.h. */
+#include "api/link.h"
 
 #include <errno.h>
 #include <string.h>

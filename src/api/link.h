@@ -1,11 +1,11 @@
 /*
- * links.h - links to outputs that need no key for a limited time: signed with the daemon's own
- * secret. Pure. For the files of rest/ only.
+ * link.h - links to outputs that need no key for a limited time: signed with the daemon's own
+ * secret. Pure.
  *
  * Runs in: broker
  */
-#ifndef BAILEY_API_REST_LINKS_H
-#define BAILEY_API_REST_LINKS_H
+#ifndef BAILEY_API_LINK_H
+#define BAILEY_API_LINK_H
 
 #include <stdint.h>
 

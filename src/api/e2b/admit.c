@@ -1,0 +1,272 @@
+/*
+ * admit.c - which requests are E2B's, who may make them, and which sandbox they mean; see e2b.h.
+ *
+ * The control plane needs a key. What goes to a sandbox has no key: it has the sandbox's token, or
+ * a signature that was made with it (/files), or names a sandbox without a token, whose id is then
+ * the secret; so it is for /contexts of every sandbox, where clients send no token. The caller is
+ * the key that made the sandbox: once that is gone, so is what its tokens open.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/e2b/e2b.h"
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "store/keys.h"
+
+bool e2b_claims(const struct http_request *http)
+{
+    struct e2b_target target;
+
+    return e2b_target_of(http, &target);
+}
+
+/* ---- sandboxes ---- */
+
+struct session *e2b_find(struct e2b *e2b, const char *tenant, const char *id)
+{
+    size_t length = strcspn(id, "-");
+    struct session *session;
+    struct error ignored;
+    char word[ID_MAX];
+
+    if (length != E2B_ID_LENGTH)
+        return NULL; /* no shortened ids: an id is a secret here */
+    str_format(word, sizeof(word), "s_%.*s", E2B_ID_LENGTH, id);
+    if (session_manager_find_of(e2b->front->manager, tenant, word, false, &session, &ignored) < 0)
+        return NULL;
+    return str_equal(session_id(session), word) ? session : NULL;
+}
+
+struct session *e2b_sandbox(struct door_call *call)
+{
+    const char *id = http_param(call->http, "id");
+    struct session *session = e2b_find(call->door, auth_tenant(&call->caller.who), id);
+    char text[200];
+
+    if (session) {
+        session_promote(session);
+        return session;
+    }
+    str_format(text, sizeof(text), "sandbox \"%.60s\" doesn't exist or you don't have access to it",
+               id);
+    e2b_fail_text(call->http, 404, text);
+    return NULL;
+}
+
+static bool is_secure(const struct session *session)
+{
+    return !json_is_false(json_object_get(session_notes(session), "secure"));
+}
+
+/* ---- signed addresses, which name no sandbox ---- */
+
+struct signed_search {
+    struct e2b *e2b;
+    const struct e2b_signature *signature;
+    struct session *found;
+    bool is_expired;
+};
+
+static void look_at(void *ctx, struct session *session)
+{
+    struct signed_search *search = ctx;
+    char token[E2B_TOKEN_MAX];
+
+    if (search->found || search->is_expired || !session_notes(session) || !is_secure(session))
+        return;
+    e2b_token_make(search->e2b->secret, e2b_id(session), token);
+    switch (e2b_signature_check(search->signature, token, clock_wall_ms() / 1000)) {
+    case E2B_SIGNED:
+        search->found = session;
+        break;
+    case E2B_EXPIRED:
+        search->is_expired = true;
+        break;
+    default:
+        break;
+    }
+}
+
+static struct e2b_signature signature_of(const struct http_request *http)
+{
+    const char *path = http_query(http, "path"), *user = http_query(http, "username");
+
+    return (struct e2b_signature){
+        .path = path ? path : "",
+        .user = user ? user : "",
+        .operation = str_equal(http_method(http), "POST") ? "write" : "read",
+        .signature = http_query(http, "signature"),
+        .expiration = http_query(http, "signature_expiration"),
+    };
+}
+
+static int unauthorized(struct error *err, const char *text)
+{
+    return error_set(err, -EACCES, ERROR_UNAUTHORIZED, "%s", text);
+}
+
+static int not_found(struct error *err)
+{
+    return error_set(err, -ENOENT, ERROR_SESSION_NOT_FOUND, "The sandbox was not found");
+}
+
+/* ---- who ---- */
+
+/* A request to /files without the token has to be signed. */
+static int check_signature(struct e2b *e2b, const struct session *session,
+                           const struct http_request *http, struct error *err)
+{
+    struct e2b_signature signature = signature_of(http);
+    char token[E2B_TOKEN_MAX];
+
+    e2b_token_make(e2b->secret, e2b_id(session), token);
+    switch (e2b_signature_check(&signature, token, clock_wall_ms() / 1000)) {
+    case E2B_SIGNED:
+        return 0;
+    case E2B_UNSIGNED:
+        return unauthorized(err, "missing signature query parameter");
+    case E2B_EXPIRED:
+        return unauthorized(err, "signature is already expired");
+    default:
+        return unauthorized(err, "invalid signature");
+    }
+}
+
+static bool is_path(const struct http_request *http, const char *path)
+{
+    const char *at = http_path(http);
+
+    return str_starts(at, path) && (at[strlen(path)] == '\0' || at[strlen(path)] == '/');
+}
+
+static int check_token(struct e2b *e2b, const struct session *session,
+                       const struct http_request *http, struct error *err)
+{
+    const char *token = http_header(http, "X-Access-Token");
+
+    if (!is_secure(session) || is_path(http, "/health") || is_path(http, "/contexts"))
+        return 0;
+    if (token)
+        return e2b_token_check(e2b->secret, e2b_id(session), token)
+                   ? 0
+                   : unauthorized(err, "this access token is not that of the sandbox");
+    if (is_path(http, "/files"))
+        return check_signature(e2b, session, http, err);
+    return unauthorized(err, "the header X-Access-Token is missing: the sandbox has a token");
+}
+
+/* A signed address without any other mark of its sandbox. */
+static int find_signed(struct e2b *e2b, const struct http_request *http, struct session **ret,
+                       struct error *err)
+{
+    struct e2b_signature signature = signature_of(http);
+    struct signed_search search = {.e2b = e2b, .signature = &signature};
+
+    if (!signature.signature)
+        return unauthorized(err, "missing signature query parameter");
+    session_manager_each(e2b->front->manager, false, look_at, &search);
+    *ret = search.found;
+    if (search.found)
+        return 0;
+    return unauthorized(err,
+                        search.is_expired ? "signature is already expired" : "invalid signature");
+}
+
+static int find_target(struct e2b *e2b, const struct http_request *http, struct session **ret,
+                       struct error *err)
+{
+    struct e2b_target target;
+
+    if (!e2b_target_of(http, &target)) {
+        if (is_path(http, "/files"))
+            return find_signed(e2b, http, ret, err);
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "this request names no sandbox: it has neither the header E2b-Sandbox-Id "
+                         "nor a host or a token with its id");
+    }
+    *ret = e2b_find(e2b, NULL, target.id);
+    return *ret ? check_token(e2b, *ret, http, err) : not_found(err);
+}
+
+/* The caller is the key that made the sandbox. */
+static int stand_in(struct e2b *e2b, const struct session *session, struct principal *who,
+                    struct error *err)
+{
+    const char *key = json_string_value(json_object_get(session_notes(session), "key"));
+
+    if (key && key[0])
+        return keys_stand_in(e2b->front->auth.index, key, clock_wall_ms(), who, err);
+    *who = (struct principal){.scopes = SCOPES_ORDINARY};
+    str_copy(who->tenant, sizeof(who->tenant), session_tenant(session));
+    return 0;
+}
+
+static int admit_to_sandbox(struct door_call *call, struct error *err)
+{
+    struct session *session = NULL;
+    int r = find_target(call->door, call->http, &session, err);
+
+    if (r == 0)
+        r = stand_in(call->door, session, &call->caller.who, err);
+    if (r == 0 && !principal_may(&call->caller.who, call->route->scope))
+        r = error_set(err, -EPERM, ERROR_FORBIDDEN,
+                      "the key that made this sandbox does not have the scope '%s'",
+                      scope_name(call->route->scope));
+    return r < 0 ? r : auth_admit_as(&call->front->auth, call->http, &call->caller.who, err);
+}
+
+int e2b_admit(struct door_call *call, struct error *err)
+{
+    if (call->route->is_open)
+        return admit_to_sandbox(call, err);
+    return auth_admit(&call->front->auth, call->http, call->route->scope, &call->caller.who, err);
+}
+
+struct session *e2b_session(struct door_call *call)
+{
+    struct session *session = NULL;
+    struct error err = {0};
+
+    if (find_target(call->door, call->http, &session, &err) == 0)
+        return session;
+    e2b_fail_error(call, &err);
+    return NULL;
+}
+
+/* ---- users ---- */
+
+bool e2b_user(const char *user, const char **ret_code, struct error *err)
+{
+    if (!user || !user[0] || str_equal(user, E2B_USER))
+        return true;
+    if (str_equal(user, "root")) {
+        *ret_code = "permission_denied";
+        error_set(err, -EPERM, ERROR_FORBIDDEN,
+                  "this sandbox cannot give the user 'root': everything in it runs as '" E2B_USER
+                  "', which has no more power than it needs");
+    } else {
+        *ret_code = "unauthenticated";
+        error_set(err, -EACCES, ERROR_UNAUTHORIZED, "invalid username: '%.64s'", user);
+    }
+    return false;
+}
+
+bool e2b_user_of(const struct http_request *http, const char **ret_code, struct error *err)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(KIB);
+    const char *header = http_header(http, "Authorization");
+
+    if (!header || strncasecmp(header, "Basic ", 6) != 0)
+        return true;
+    if (base64_decode(header + 6, strlen(header + 6), &text) < 0) {
+        *ret_code = "unauthenticated";
+        error_set(err, -EACCES, ERROR_UNAUTHORIZED, "the header Authorization is not base64");
+        return false;
+    }
+    if (text.length > 0)
+        text.data[strcspn(text.data, ":")] = '\0';
+    return e2b_user(buf_text(&text), ret_code, err);
+}

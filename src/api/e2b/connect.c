@@ -1,0 +1,307 @@
+/*
+ * connect.c - the Connect protocol with JSON: envelopes of streams, requests, errors; see e2b.h.
+ *
+ * An envelope is a byte of flags, the length as four bytes with the highest first, and the message.
+ * An error of a stream is its last envelope, with HTTP status 200: clients take another status for
+ * a fault of the network.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/e2b/e2b.h"
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "tool/schema.h"
+
+#define HEADER 5
+#define FLAG_COMPRESSED 1u
+#define FLAG_END 2u
+
+int e2b_envelope_next(const char **at, size_t *left, const char **ret, size_t *ret_length)
+{
+    const uint8_t *bytes = (const uint8_t *)*at;
+    size_t length;
+
+    if (*left == 0)
+        return 0;
+    if (*left < HEADER || bytes[0] != 0)
+        return -EPROTO; /* compressed, or an end where a message is expected */
+    length = (size_t)bytes[1] << 24 | (size_t)bytes[2] << 16 | (size_t)bytes[3] << 8 | bytes[4];
+    if (length > *left - HEADER)
+        return -EPROTO;
+    *ret = *at + HEADER;
+    *ret_length = length;
+    *at += HEADER + length;
+    *left -= HEADER + length;
+    return 1;
+}
+
+int e2b_envelope_read(const void *data, size_t length, const char **ret, size_t *ret_length)
+{
+    const char *at = data;
+
+    return e2b_envelope_next(&at, &length, ret, ret_length) == 1 && length == 0 ? 0 : -EPROTO;
+}
+
+/* ---- members of requests ---- */
+
+json_t *e2b_member(json_t *object, const char *camel, const char *snake)
+{
+    json_t *value = json_object_get(object, camel);
+
+    if (!value && snake)
+        value = json_object_get(object, snake);
+    return json_is_null(value) ? NULL : value;
+}
+
+bool e2b_flag(json_t *object, const char *camel, const char *snake, bool fallback)
+{
+    json_t *value = e2b_member(object, camel, snake);
+
+    return value ? json_is_true(value) : fallback;
+}
+
+const char *e2b_text(json_t *object, const char *camel, const char *snake)
+{
+    json_t *value = e2b_member(object, camel, snake);
+    const char *text = json_string_value(value);
+
+    return text && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+int64_t e2b_number(json_t *object, const char *camel, const char *snake)
+{
+    json_t *value = e2b_member(object, camel, snake);
+    const char *text = json_string_value(value);
+    int64_t number = -1;
+
+    if (json_is_integer(value))
+        return json_integer_value(value);
+    return text && str_to_i64(text, &number) == 0 ? number : -1;
+}
+
+int e2b_bytes(json_t *value, struct buf *bytes)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(LIMIT_REQUEST_JSON + 4);
+    size_t length = json_string_length(value);
+
+    if (!value)
+        return 0;
+    if (!json_is_string(value) || buf_append(&text, json_string_value(value), length) < 0)
+        return -EINVAL;
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.data[i] == '-')
+            text.data[i] = '+';
+        else if (text.data[i] == '_')
+            text.data[i] = '/';
+    }
+    while (text.length % 4 != 0)
+        if (buf_append(&text, "=", 1) < 0)
+            return -EINVAL;
+    return base64_decode(buf_text(&text), text.length, bytes);
+}
+
+/* ---- requests ---- */
+
+static bool is_stream(const struct http_request *http)
+{
+    const char *type = http_header(http, "Content-Type");
+
+    return type && str_starts(type, E2B_TYPE_CONNECT);
+}
+
+json_t *e2b_unary_request(struct door_call *call)
+{
+    struct schema_problem problem = {0};
+    json_t *request;
+    size_t length;
+
+    http_body(call->http, &length);
+    if (length == 0 && !http_prepared(call->http))
+        return json_object();
+    request = front_body_json(call->http, &problem);
+    if (json_is_object(request))
+        return request;
+    json_decref(request);
+    e2b_unary_fail(call->http, "invalid_argument",
+                   problem.err.code ? problem.err.text : "the message has to be an object");
+    return NULL;
+}
+
+json_t *e2b_stream_request(struct door_call *call)
+{
+    struct schema_problem problem = {0};
+    const char *text = NULL;
+    json_t *request = NULL;
+    size_t length;
+    const void *body = http_body(call->http, &length);
+
+    if (!is_stream(call->http)) {
+        e2b_fail_text(call->http, 415, "the body has to be " E2B_TYPE_CONNECT);
+        return NULL;
+    }
+    if (body && e2b_envelope_read(body, length, &text, &length) == 0)
+        request = length > 0 ? json_read_with(text, length, 0, &problem) : json_object();
+    if (json_is_object(request))
+        return request;
+    json_decref(request);
+    e2b_stream_fail(call->http, "invalid_argument",
+                    problem.err.code ? problem.err.text
+                                     : "the body has to be one envelope with a JSON object");
+    return NULL;
+}
+
+/* ---- errors ---- */
+
+const char *e2b_code_of(const struct error *err)
+{
+    static const struct {
+        const char *code, *word;
+    } rows[] = {
+        {ERROR_BAD_INPUT, "invalid_argument"},
+        {ERROR_BAD_JSON, "invalid_argument"},
+        {ERROR_TOO_LARGE, "invalid_argument"},
+        {ERROR_COMMAND_NOT_FOUND, "invalid_argument"},
+        {ERROR_NOT_EXECUTABLE, "invalid_argument"},
+        {ERROR_PATH_INVALID, "invalid_argument"},
+        {ERROR_PATH_IS_FOLDER, "invalid_argument"},
+        {ERROR_PATH_NOT_FOLDER, "invalid_argument"},
+        {ERROR_PATH_REFUSED, "permission_denied"},
+        {ERROR_READ_ONLY, "permission_denied"},
+        {ERROR_FORBIDDEN, "permission_denied"},
+        {ERROR_PATH_NOT_FOUND, "not_found"},
+        {ERROR_EXECUTION_NOT_FOUND, "not_found"},
+        {ERROR_EXECUTION_ENDED, "not_found"},
+        {ERROR_CONTEXT_NOT_FOUND, "not_found"},
+        {ERROR_PATH_EXISTS, "already_exists"},
+        {ERROR_UNAUTHORIZED, "unauthenticated"},
+        {ERROR_QUOTA, "resource_exhausted"},
+        {ERROR_TOO_MANY_SESSIONS, "resource_exhausted"},
+        {ERROR_BUSY, "resource_exhausted"},
+        {ERROR_SESSION_NOT_FOUND, "unavailable"},
+        {ERROR_SESSION_ENDED, "unavailable"},
+        {ERROR_BOX_LOST, "unavailable"},
+        {ERROR_SHUTTING_DOWN, "unavailable"},
+        {ERROR_NOT_A_TERMINAL, "failed_precondition"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (str_equal(rows[i].code, err->code))
+            return rows[i].word;
+    return "internal";
+}
+
+static unsigned status_of(const char *code)
+{
+    static const struct {
+        const char *code;
+        unsigned status;
+    } rows[] = {
+        {"invalid_argument", 400},   {"failed_precondition", 400}, {"unauthenticated", 401},
+        {"permission_denied", 403},  {"not_found", 404},           {"already_exists", 409},
+        {"resource_exhausted", 429}, {"unimplemented", 501},       {"unavailable", 503},
+        {"deadline_exceeded", 504},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (str_equal(rows[i].code, code))
+            return rows[i].status;
+    return 500;
+}
+
+static json_t *error_json(const char *code, const char *text)
+{
+    return json_pack("{s:s, s:o}", "code", code, "message", text_to_json(text, strlen(text)));
+}
+
+void e2b_unary_fail(struct http_request *http, const char *code, const char *text)
+{
+    front_reply(http, status_of(code), error_json(code, text));
+}
+
+void e2b_unary_error(struct door_call *call, const struct error *err)
+{
+    front_denied(call->front, call->http, err);
+    e2b_unary_fail(call->http, e2b_code_of(err), err->text);
+}
+
+/* ---- envelopes ---- */
+
+static int envelope(struct buf *to, unsigned flags, const char *text, size_t length)
+{
+    uint8_t header[HEADER] = {(uint8_t)flags, (uint8_t)(length >> 24), (uint8_t)(length >> 16),
+                              (uint8_t)(length >> 8), (uint8_t)length};
+
+    if (buf_append(to, header, sizeof(header)) < 0)
+        return -ENOMEM;
+    return buf_append(to, text, length);
+}
+
+static int envelope_json(struct buf *to, unsigned flags, json_t *message)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(E2B_PENDING_MAX);
+    int r = message ? text_of_json(message, FRONT_JSON, &text) : -ENOMEM;
+
+    if (r == 0)
+        r = envelope(to, flags, buf_text(&text), text.length);
+    json_decref(message);
+    return r;
+}
+
+void e2b_stream_send(struct front_stream *stream, json_t *message)
+{
+    if (envelope_json(&stream->text, 0, message) < 0)
+        stream->is_broken = true;
+}
+
+static json_t *end_json(const char *code, const char *text)
+{
+    return code ? json_pack("{s:o}", "error", error_json(code, text)) : json_object();
+}
+
+void e2b_stream_end(struct front_stream *stream, const char *code, const char *text)
+{
+    stream->is_over = true;
+    if (envelope_json(&stream->text, FLAG_END, end_json(code, text)) < 0)
+        stream->is_broken = true;
+}
+
+void e2b_stream_fail(struct http_request *http, const char *code, const char *text)
+{
+    CLEANUP(buf_free) struct buf body = BUF_INIT(64 * KIB);
+
+    if (envelope_json(&body, FLAG_END, end_json(code, text)) < 0)
+        front_fail_memory(http);
+    else
+        http_reply_text(http, 200, E2B_TYPE_CONNECT, NULL, &body);
+}
+
+void e2b_stream_reply(struct http_request *http, json_t *message)
+{
+    CLEANUP(buf_free) struct buf body = BUF_INIT(64 * KIB);
+
+    if (envelope_json(&body, 0, message) < 0 || envelope_json(&body, FLAG_END, json_object()) < 0)
+        front_fail_memory(http);
+    else
+        http_reply_text(http, 200, E2B_TYPE_CONNECT, NULL, &body);
+}
+
+uint64_t e2b_ping_ms(const struct http_request *http)
+{
+    const char *text = http_header(http, "Keepalive-Ping-Interval");
+    uint64_t seconds;
+
+    if (text && str_to_u64(text, &seconds) == 0 && seconds >= 1 && seconds <= 3600)
+        return seconds * 1000;
+    return E2B_KEEPALIVE_MS;
+}
+
+uint64_t e2b_timeout_ms(const struct http_request *http)
+{
+    const char *text = http_header(http, "Connect-Timeout-Ms");
+    uint64_t ms;
+
+    return text && str_to_u64(text, &ms) == 0 ? MIN(ms, (uint64_t)LIMIT_TIMEOUT_MS) : 0;
+}

@@ -1,0 +1,656 @@
+/*
+ * sandbox.c - the control plane: sandboxes are created, connected to, listed and ended; see e2b.h.
+ *
+ * Two generations of addresses have the same answers: /sandboxes and /v2/sandboxes. A sandbox has
+ * no idle limit; it ends at its timeout, which can be set anew, and is at most
+ * SANDBOX_SESSION_MAX_AGE from now.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/e2b/e2b.h"
+#include "api/start.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "model/text.h"
+#include "session/settings_table.h"
+#include "tool/schema.h"
+
+#define CLIENT_ID "bailey" /* clients of old versions append it to the id */
+#define METADATA_MAX (64 * KIB)
+
+/* ---- objects ---- */
+
+static bool is_secure(const struct session *session)
+{
+    return !json_is_false(json_object_get(session_notes(session), "secure"));
+}
+
+static const char *template_of(const struct session *session)
+{
+    const char *name = json_string_value(json_object_get(session_notes(session), "template"));
+
+    return name ? name : session_template_name(session);
+}
+
+/* What create, connect and resume answer. */
+static json_t *sandbox_json(const struct e2b *e2b, const struct session *session)
+{
+    char token[E2B_TOKEN_MAX];
+
+    e2b_token_make(e2b->secret, e2b_id(session), token);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:n, s:n}", "sandboxID", e2b_id(session),
+                     "templateID", template_of(session), "alias", template_of(session), "clientID",
+                     CLIENT_ID, "envdVersion", E2B_ENVD_VERSION, "envdAccessToken",
+                     is_secure(session) ? token : NULL, "trafficAccessToken", "domain");
+}
+
+static json_t *metadata_of(const struct session *session)
+{
+    json_t *metadata = json_object_get(session_notes(session), "metadata");
+
+    return metadata ? json_incref(metadata) : json_object();
+}
+
+static const char *state_of(const struct session *session)
+{
+    (void)session;
+    return "running";
+}
+
+unsigned e2b_cpus(const struct session *session)
+{
+    struct limits limits = session_limits(session);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (limits.cpu_millis)
+        return (unsigned)(limits.cpu_millis + 999) / 1000;
+    return online > 0 ? (unsigned)online : 1;
+}
+
+static json_t *listed_json(const struct session *session)
+{
+    struct limits limits = session_limits(session);
+
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:o, s:[]}", "sandboxID",
+        e2b_id(session), "templateID", template_of(session), "alias", template_of(session),
+        "clientID", CLIENT_ID, "startedAt", e2b_time(session_created_ms(session)), "endAt",
+        e2b_time(session_expires_ms(session)), "cpuCount", (json_int_t)e2b_cpus(session),
+        "memoryMB", (json_int_t)(limits.memory_bytes / MIB), "diskSizeMB",
+        (json_int_t)(limits.disk_bytes / MIB), "state", state_of(session), "envdVersion",
+        E2B_ENVD_VERSION, "metadata", metadata_of(session), "volumeMounts");
+}
+
+static json_t *detail_json(const struct e2b *e2b, const struct session *session)
+{
+    CLEANUP(json_decrefp) json_t *sandbox = sandbox_json(e2b, session);
+    json_t *detail = listed_json(session);
+    bool pauses = json_is_true(json_object_get(session_notes(session), "pauses"));
+
+    if (!detail || !sandbox)
+        return detail;
+    if (is_secure(session))
+        json_object_set(detail, "envdAccessToken", json_object_get(sandbox, "envdAccessToken"));
+    json_object_set_new(detail, "domain", json_null());
+    json_object_set_new(detail, "allowInternetAccess", json_false());
+    json_object_set_new(
+        detail, "lifecycle",
+        json_pack("{s:s, s:b}", "onTimeout", pauses ? "pause" : "kill", "autoResume",
+                  json_is_true(json_object_get(session_notes(session), "resumes"))));
+    return detail;
+}
+
+/* ---- create ---- */
+
+static json_t *read_body(struct door_call *call)
+{
+    struct schema_problem problem = {0};
+    json_t *body;
+    size_t length;
+
+    http_body(call->http, &length);
+    if (length == 0 && !http_prepared(call->http))
+        return json_object();
+    body = front_body_json(call->http, &problem);
+    if (json_is_object(body))
+        return body;
+    json_decref(body);
+    e2b_fail_text(call->http, 400,
+                  problem.err.code ? problem.err.text : "the body has to be an object");
+    return NULL;
+}
+
+static int bad(struct error *err, const char *text)
+{
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT, "%s", text);
+}
+
+static bool is_asked(json_t *body, const char *name)
+{
+    json_t *value = e2b_member(body, name, NULL);
+
+    return value && !json_is_false(value) &&
+           !(json_is_array(value) && json_array_size(value) == 0) &&
+           !(json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* What is wanted and cannot be given is an error that says so. */
+static int check_wishes(json_t *body, struct error *err)
+{
+    static const struct {
+        const char *name, *why;
+    } rows[] = {
+        {"mcp", "mcp: this server runs no MCP gateway in sandboxes; its own MCP server is at /mcp"},
+        {"autoPause",
+         "autoPause: this server cannot pause sandboxes yet; without it a sandbox ends "
+         "at its timeout"},
+        {"iam", "iam: this server registers no workload identities"},
+        {"volumeMounts", "volumeMounts: this server has no volumes"},
+        {"network", "network: rules for a single sandbox are not supported; what sandboxes may "
+                    "reach is configured on the server"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (is_asked(body, rows[i].name))
+            return bad(err, rows[i].why);
+    return 0;
+}
+
+static bool is_text_object(json_t *object)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(object))
+        return false;
+    json_object_foreach(object, name, value)
+    {
+        if (!json_is_string(value))
+            return false;
+    }
+    return true;
+}
+
+static size_t size_of(json_t *object)
+{
+    CLEANUP(freep) char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+
+    return text ? strlen(text) : 0;
+}
+
+static int check_maps(json_t *body, struct error *err)
+{
+    json_t *metadata = e2b_member(body, "metadata", NULL);
+    json_t *env = e2b_member(body, "envVars", NULL);
+    struct schema_problem problem = {0};
+
+    if (metadata && (!is_text_object(metadata) || size_of(metadata) > METADATA_MAX))
+        return bad(err, "metadata has to be an object of texts, of at most 64 KiB");
+    if (env && !is_text_object(env))
+        return bad(err, "envVars has to be an object of texts");
+    if (env && !start_env_check(env, &problem))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "envVars: %s", problem.err.text);
+    return 0;
+}
+
+/* Milliseconds of a timeout in seconds; `fallback_s` where there is none. */
+static int read_timeout(const struct door_call *call, json_t *body, const char *name,
+                        unsigned fallback_s, uint64_t *ret_ms, struct error *err)
+{
+    const struct config *config = session_manager_config(call->front->manager);
+    json_t *value = e2b_member(body, name, NULL);
+    double seconds = value ? json_number_value(value) : fallback_s;
+
+    if (!value && !call->caller.who.is_local)
+        seconds = MIN(seconds, (double)config->session_age_ms / 1000.0);
+    if ((value && !json_is_number(value)) || seconds <= 0 || seconds > 1e9)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "%s has to be a number of seconds above 0",
+                         name);
+    *ret_ms = (uint64_t)(seconds * 1000);
+    if (call->caller.who.is_local || *ret_ms <= config->session_age_ms)
+        return 0;
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                     "Timeout cannot be greater than %llu seconds, which is this server's "
+                     "SANDBOX_SESSION_MAX_AGE",
+                     (unsigned long long)(config->session_age_ms / 1000));
+}
+
+/*
+ * The name of a template of ours: by SANDBOX_E2B_TEMPLATES, else the same. NULL: the configured
+ * one. A tag `latest` or `default` is that of every template; other tags are not.
+ */
+static const char *map_template(const struct config *config, const char *asked, char *room,
+                                size_t size)
+{
+    size_t length = strcspn(asked, ":");
+
+    if (asked[length] && !str_equal(asked + length, ":latest") &&
+        !str_equal(asked + length, ":default"))
+        return asked;
+    str_format(room, size, "%.*s", (int)length, asked);
+    for (size_t i = 0; i < strv_length(config->e2b_templates); i++) {
+        const char *row = config->e2b_templates[i];
+
+        if (strncmp(row, asked, length) != 0 || (row[length] && row[length] != '='))
+            continue;
+        return row[length] && row[length + 1] ? row + length + 1 : NULL;
+    }
+    return room;
+}
+
+static json_t *notes_of(const struct door_call *call, json_t *body, bool is_v1)
+{
+    json_t *metadata = e2b_member(body, "metadata", NULL);
+    json_t *resume = e2b_member(e2b_member(body, "autoResume", NULL), "enabled", NULL);
+
+    return json_pack("{s:s, s:O, s:O?, s:b, s:b, s:b}", "key", call->caller.who.key, "template",
+                     json_object_get(body, "templateID"), "metadata", metadata, "secure",
+                     !is_v1 || e2b_flag(body, "secure", NULL, false), "pauses",
+                     e2b_flag(body, "autoPause", NULL, false), "resumes", json_is_true(resume));
+}
+
+static json_t *env_of(json_t *body)
+{
+    json_t *env = e2b_member(body, "envVars", NULL);
+    json_t *all = env ? json_copy(env) : json_object();
+
+    if (all)
+        json_object_set_new(all, "E2B_SANDBOX", json_string("true"));
+    return all;
+}
+
+/* The default context, with the folder that clients expect: a warm kernel is given to it. */
+static int make_context(struct session *session, struct error *err)
+{
+    const struct context_spec spec = {.language = "python", .cwd = E2B_HOME, .is_default = true};
+    struct context *context;
+
+    return session_create_context(session, &spec, &context, err);
+}
+
+static int create(struct door_call *call, json_t *body, bool is_v1, struct session **ret,
+                  struct error *err)
+{
+    const char *template_name = e2b_text(body, "templateID", NULL);
+    CLEANUP(json_decrefp) json_t *env = NULL;
+    CLEANUP(json_decrefp) json_t *notes = NULL;
+    char room[2 * LIMIT_NAME];
+    struct session_spec spec = {
+        .caller = &call->caller, .tenant = call->caller.who.tenant, .idle_ms = LIMIT_KEEP_MS};
+    int r = template_name ? check_wishes(body, err) : bad(err, "templateID is missing");
+
+    if (r == 0)
+        r = check_maps(body, err);
+    if (r == 0)
+        r = read_timeout(call, body, "timeout",
+                         is_v1 ? E2B_DEFAULT_TIMEOUT_V1_S : E2B_DEFAULT_TIMEOUT_S, &spec.age_ms,
+                         err);
+    if (r < 0)
+        return r;
+    spec.template_name = map_template(session_manager_config(call->front->manager), template_name,
+                                      room, sizeof(room));
+    spec.env = env = env_of(body);
+    spec.notes = notes = notes_of(call, body, is_v1);
+    if (!env || !notes)
+        return error_memory(err);
+    r = session_manager_create(call->front->manager, &spec, ret, err);
+    if (r == 0 && make_context(*ret, err) < 0)
+        *err = (struct error){0}; /* there is no Python here: commands work */
+    return r;
+}
+
+/* The box is made at once, so that the first call finds it. */
+static void on_box(void *ctx, struct box *box, const struct error *err)
+{
+    (void)ctx;
+    (void)box;
+    (void)err; /* the next call tries again, and says why */
+}
+
+static void answer_create(struct door_call *call, bool is_v1)
+{
+    json_t *body = read_body(call);
+    struct session *session;
+    struct error err = {0};
+
+    if (!body)
+        return;
+    if (create(call, body, is_v1, &session, &err) < 0) {
+        e2b_fail_error(call, &err);
+    } else {
+        front_reply(call->http, 201, sandbox_json(call->door, session));
+        session_box(session, on_box, NULL);
+    }
+    json_decref(body);
+}
+
+void e2b_create(struct door_call *call)
+{
+    answer_create(call, true);
+}
+
+void e2b_create_v2(struct door_call *call)
+{
+    answer_create(call, false);
+}
+
+/* ---- one sandbox ---- */
+
+/* Only ever later. */
+void e2b_connect(struct door_call *call)
+{
+    struct session *session = e2b_sandbox(call);
+    json_t *body = session ? read_body(call) : NULL;
+    struct error err = {0};
+    uint64_t ms;
+
+    if (!body)
+        return;
+    if (read_timeout(call, body, "timeout", E2B_DEFAULT_TIMEOUT_S, &ms, &err) < 0) {
+        e2b_fail_error(call, &err);
+    } else {
+        if (clock_wall_ms() + ms > session_expires_ms(session))
+            session_expire_at(session, clock_wall_ms() + ms);
+        front_reply(call->http, 200, sandbox_json(call->door, session));
+    }
+    json_decref(body);
+}
+
+/* Old clients: nothing is paused, so there is nothing to resume. */
+void e2b_resume(struct door_call *call)
+{
+    if (e2b_sandbox(call))
+        e2b_fail_text(call->http, 409, "the sandbox is running already");
+}
+
+void e2b_get(struct door_call *call)
+{
+    struct session *session = e2b_sandbox(call);
+
+    if (session)
+        front_reply(call->http, 200, detail_json(call->door, session));
+}
+
+static void set_timeout(struct door_call *call, const char *name, bool only_later)
+{
+    struct session *session = e2b_sandbox(call);
+    json_t *body = session ? read_body(call) : NULL;
+    struct error err = {0};
+    uint64_t ms, at;
+
+    if (!body)
+        return;
+    if (read_timeout(call, body, name, E2B_DEFAULT_TIMEOUT_S, &ms, &err) < 0) {
+        e2b_fail_error(call, &err);
+    } else {
+        at = clock_wall_ms() + ms;
+        if (!only_later || at > session_expires_ms(session))
+            session_expire_at(session, at);
+        http_reply(call->http, 204, TYPE_JSON, NULL, "", 0);
+    }
+    json_decref(body);
+}
+
+void e2b_set_timeout(struct door_call *call)
+{
+    set_timeout(call, "timeout", false);
+}
+
+void e2b_refresh(struct door_call *call)
+{
+    set_timeout(call, "duration", true);
+}
+
+/* The reply comes when nothing of it is left. */
+struct leaving {
+    struct http_request *http; /* NULL: the client left */
+};
+
+static void on_ended(void *ctx)
+{
+    struct leaving *leaving = ctx;
+
+    if (leaving->http)
+        http_reply(leaving->http, 204, TYPE_JSON, NULL, "", 0);
+    free(leaving);
+}
+
+static void on_gone(void *ctx)
+{
+    ((struct leaving *)ctx)->http = NULL;
+}
+
+void e2b_delete(struct door_call *call)
+{
+    struct session *session = e2b_sandbox(call);
+    struct leaving *leaving = session ? malloc(sizeof(*leaving)) : NULL;
+
+    if (!session)
+        return;
+    if (!leaving) {
+        front_fail_memory(call->http);
+        return;
+    }
+    *leaving = (struct leaving){.http = call->http};
+    http_on_gone(call->http, on_gone, leaving);
+    session_end_by(session, &call->caller, "deleted", on_ended, leaving);
+}
+
+/* ---- lists ---- */
+
+struct listing {
+    const char *tenant; /* NULL: all */
+    json_t *metadata;   /* that they have to have; NULL: any */
+    const char *template_id, *states;
+    uint64_t since_ms;
+    bool is_ascending;
+    struct session **found;
+    size_t count, capacity;
+    bool is_broken;
+};
+
+static bool has_metadata(const struct session *session, json_t *wanted)
+{
+    json_t *metadata = json_object_get(session_notes(session), "metadata"), *value;
+    const char *name;
+
+    json_object_foreach(wanted, name, value)
+    {
+        if (!json_equal(json_object_get(metadata, name), value))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a list of words, separated by commas, has this one. */
+static bool has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (const char *at = list; *at;) {
+        size_t size = strcspn(at, ",");
+
+        if (size == length && strncmp(at, word, length) == 0)
+            return true;
+        at += size + (at[size] == ',');
+    }
+    return false;
+}
+
+static void look_at(void *ctx, struct session *session)
+{
+    struct listing *listing = ctx;
+
+    if (!session_notes(session) || session_state(session) >= SESSION_ENDING ||
+        (listing->tenant && !str_equal(session_tenant(session), listing->tenant)) ||
+        !has_metadata(session, listing->metadata) ||
+        (listing->template_id && !str_equal(template_of(session), listing->template_id)) ||
+        (listing->states && !has_word(listing->states, state_of(session))) ||
+        session_created_ms(session) < listing->since_ms)
+        return;
+    if (listing->count == listing->capacity) {
+        size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
+        struct session **found = realloc(listing->found, capacity * sizeof(*found));
+
+        listing->is_broken |= !found;
+        if (!found)
+            return;
+        listing->found = found;
+        listing->capacity = capacity;
+    }
+    listing->found[listing->count++] = session;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct session *one = *(struct session *const *)a, *two = *(struct session *const *)b;
+    uint64_t first = session_created_ms(one), second = session_created_ms(two);
+
+    if (first != second)
+        return first < second ? -1 : 1;
+    return strcmp(session_id(one), session_id(two));
+}
+
+static int by_start_down(const void *a, const void *b)
+{
+    return by_start(b, a);
+}
+
+/* Undoes percent-encoding, in place. */
+static void unescape(char *text)
+{
+    char *to = text;
+
+    for (const char *at = text; *at; at++) {
+        unsigned value;
+
+        if (*at == '%' && sscanf(at + 1, "%2x", &value) == 1 && at[1] && at[2] && value) {
+            *to++ = (char)value;
+            at += 2;
+        } else {
+            *to++ = *at == '+' ? ' ' : *at;
+        }
+    }
+    *to = '\0';
+}
+
+/*
+ * "a%20b=c%26d&e=f", which is escaped as a whole once more. NULL: no memory.
+ */
+static json_t *read_metadata(const char *query)
+{
+    CLEANUP(freep) char *text = strdup(query);
+    json_t *metadata = json_object();
+    char *rest = text, *pair;
+
+    if (!text || !metadata) {
+        json_decref(metadata);
+        return NULL;
+    }
+    unescape(text);
+    while ((pair = strsep(&rest, "&"))) {
+        char *value = strchr(pair, '=');
+
+        if (!value)
+            continue;
+        *value++ = '\0';
+        unescape(pair);
+        unescape(value);
+        json_object_set_new(metadata, pair, json_string(value));
+    }
+    return metadata;
+}
+
+/* RFC 3339, or milliseconds; 0: neither. */
+static uint64_t read_time(const char *text)
+{
+    struct tm parts = {0};
+    const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) : NULL;
+    uint64_t ms = 0;
+
+    if (!rest)
+        return text && str_to_u64(text, &ms) == 0 ? ms : 0;
+    ms = (uint64_t)timegm(&parts) * 1000;
+    if (*rest == '.')
+        ms += (uint64_t)(strtod(rest, NULL) * 1000);
+    return ms;
+}
+
+/* A page begins after the sandbox that its token names. */
+static size_t first_of_page(const struct listing *listing, const char *token)
+{
+    for (size_t i = 0; token && i < listing->count; i++)
+        if (str_equal(e2b_id(listing->found[i]), token))
+            return i + 1;
+    return 0;
+}
+
+static void send_page(struct door_call *call, const struct listing *listing, size_t most)
+{
+    size_t first = first_of_page(listing, http_query(call->http, "nextToken"));
+    size_t end = MIN(listing->count, first + most);
+    json_t *page = json_array();
+    char next[80];
+    const char *const headers[] = {end < listing->count ? next : NULL, NULL};
+
+    for (size_t i = first; i < end; i++)
+        json_array_append_new(page, listed_json(listing->found[i]));
+    if (end < listing->count)
+        str_format(next, sizeof(next), "X-Next-Token: %s", e2b_id(listing->found[end - 1]));
+    front_reply_with(call->http, 200, headers, page);
+}
+
+static void list(struct door_call *call, bool is_paged)
+{
+    const char *metadata = http_query(call->http, "metadata");
+    const char *limit = http_query(call->http, "limit");
+    CLEANUP(json_decrefp) json_t *wanted = metadata ? read_metadata(metadata) : json_object();
+    struct listing listing = {
+        .tenant = auth_tenant(&call->caller.who),
+        .metadata = wanted,
+        .template_id = http_query(call->http, "template"),
+        .states = is_paged ? http_query(call->http, "state") : "running",
+        .since_ms = read_time(http_query(call->http, "startedAfter")),
+        .is_ascending = str_equal(http_query(call->http, "order"), "asc"),
+    };
+    uint64_t most = E2B_LIST_MAX;
+
+    if (limit && (str_to_u64(limit, &most) < 0 || most < 1 || most > E2B_LIST_MAX)) {
+        e2b_fail_text(call->http, 400, "limit has to be between 1 and 100");
+        return;
+    }
+    session_manager_each(call->front->manager, false, look_at, &listing);
+    if (!wanted || listing.is_broken) {
+        front_fail_memory(call->http);
+    } else {
+        if (listing.count > 0)
+            qsort(listing.found, listing.count, sizeof(struct session *),
+                  listing.is_ascending ? by_start : by_start_down);
+        send_page(call, &listing, is_paged ? (size_t)most : SIZE_MAX / 2);
+    }
+    free(listing.found);
+}
+
+void e2b_list(struct door_call *call)
+{
+    list(call, false);
+}
+
+void e2b_list_v2(struct door_call *call)
+{
+    list(call, true);
+}
+
+/* ---- what is not here ---- */
+
+void e2b_not_here(struct door_call *call)
+{
+    e2b_fail_text(call->http, 501, call->route->description);
+}

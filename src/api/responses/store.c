@@ -1,0 +1,207 @@
+/*
+ * store.c - responses in the index: put when they begin and when they end, loaded for GET and
+ * previous_response_id, removed with age; see responses.h.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "api/responses/responses.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "model/text.h"
+#include "session/tenant.h"
+#include "store/response_row.h"
+
+#define TEXT_MAX (128 * MIB)
+#define DROP_AT_ONCE 16
+
+static struct tenants *tenants_of(struct front *front)
+{
+    return session_manager_tenants(front->manager);
+}
+
+static struct index *index_of(struct front *front)
+{
+    return session_manager_index(front->manager);
+}
+
+static void on_sum(void *ctx, const struct response_row *row)
+{
+    tenant_hold(ctx, row->tenant, QUOTA_DISK, row->bytes);
+}
+
+int responses_store_open(struct responses *door, struct error *err)
+{
+    int r = response_row_fail_all(index_of(door->front), err);
+
+    return r < 0 ? r
+                 : response_row_sum(index_of(door->front), on_sum, tenants_of(door->front), err);
+}
+
+/* ---- removal ---- */
+
+struct old {
+    struct {
+        char id[ID_MAX];
+        uint64_t bytes, created_ms;
+    } rows[DROP_AT_ONCE];
+    size_t count;
+};
+
+static void on_old(void *ctx, const struct response_row *row)
+{
+    struct old *old = ctx;
+
+    if (old->count == DROP_AT_ONCE)
+        return;
+    str_copy(old->rows[old->count].id, ID_MAX, row->id);
+    old->rows[old->count].bytes = row->bytes;
+    old->rows[old->count++].created_ms = row->created_ms;
+}
+
+static void on_count(void *ctx, const struct response_row *row)
+{
+    *(uint64_t *)ctx = row->bytes;
+}
+
+/* The oldest, where there are too many, and those whose time is over. */
+static void make_room(struct front *front, const char *tenant)
+{
+    struct old old = {0};
+    struct error ignored = {0};
+    uint64_t count = 0, now_ms = clock_wall_ms();
+
+    response_row_count(index_of(front), tenant, on_count, &count, &ignored);
+    response_row_oldest(index_of(front), tenant, DROP_AT_ONCE, on_old, &old, &ignored);
+    for (size_t i = 0; i < old.count; i++) {
+        bool is_old = old.rows[i].created_ms + RESPONSE_KEEP_MS < now_ms;
+
+        if (count < LIMIT_RESPONSES && !is_old)
+            break;
+        if (response_row_drop(index_of(front), old.rows[i].id, &ignored) == 0)
+            tenant_give(tenants_of(front), tenant, QUOTA_DISK, old.rows[i].bytes);
+        count--;
+    }
+}
+
+static void on_bytes(void *ctx, const struct response_row *row)
+{
+    *(uint64_t *)ctx = row->bytes + 1;
+}
+
+int response_drop(struct front *front, const char *tenant, const char *id, struct error *err)
+{
+    uint64_t bytes = 0;
+    int r = response_row_get(index_of(front), tenant, id, on_bytes, &bytes, err);
+
+    if (r == 0 && bytes == 0)
+        return error_set(err, -ENOENT, ERROR_RESPONSE_NOT_FOUND, "no stored response '%.60s'", id);
+    if (r == 0)
+        r = response_row_drop(index_of(front), id, err);
+    if (r == 0)
+        tenant_give(tenants_of(front), tenant, QUOTA_DISK, bytes - 1);
+    return r;
+}
+
+/* ---- putting ---- */
+
+/*
+ * What the quota admits is asked at the beginning only: the end of a response that has run is
+ * stored in any case.
+ */
+static int account(struct response *response, uint64_t bytes, struct error *err)
+{
+    struct tenants *tenants = tenants_of(response->door->front);
+    const char *tenant = response->caller.who.tenant;
+    int r = 0;
+
+    if (!response->was_stored)
+        r = tenant_take(tenants, tenant, QUOTA_DISK, bytes, err);
+    else if (bytes > response->stored_bytes)
+        tenant_hold(tenants, tenant, QUOTA_DISK, bytes - response->stored_bytes);
+    else
+        tenant_give(tenants, tenant, QUOTA_DISK, response->stored_bytes - bytes);
+    if (r == 0)
+        response->stored_bytes = bytes;
+    return r;
+}
+
+int response_store(struct response *response, struct error *err)
+{
+    CLEANUP(buf_free) struct buf document = BUF_INIT(TEXT_MAX);
+    CLEANUP(buf_free) struct buf input = BUF_INIT(TEXT_MAX);
+    struct response_row row = {
+        .id = response->id,
+        .tenant = response->caller.who.tenant,
+        .created_ms = response->created_ms,
+        .status = json_string_value(json_object_get(response->object, "status")),
+        .previous = json_string_value(json_object_get(response->object, "previous_response_id")),
+        .container = response->container[0] ? response->container : NULL,
+    };
+    bool is_first = !response->was_stored;
+    int r = text_of_json(response->object, JSON_COMPACT, &document);
+
+    if (r == 0)
+        r = text_of_json(response->input, JSON_COMPACT, &input);
+    if (r < 0)
+        return error_memory(err);
+    row.document = buf_text(&document);
+    row.input = buf_text(&input);
+    row.bytes = document.length + input.length;
+    if (is_first)
+        make_room(response->door->front, row.tenant);
+    r = account(response, row.bytes, err);
+    if (r < 0)
+        return r;
+    response->was_stored = true;
+    r = response_row_put(index_of(response->door->front), &row, err);
+    if (r < 0 && is_first) {
+        tenant_give(tenants_of(response->door->front), row.tenant, QUOTA_DISK, row.bytes);
+        response->was_stored = false;
+    }
+    return r;
+}
+
+/* ---- loading ---- */
+
+struct loaded {
+    json_t *object, *input;
+};
+
+/* A broker that died left its document as it was when the response began. */
+static void on_loaded(void *ctx, const struct response_row *row)
+{
+    struct loaded *loaded = ctx;
+    const char *status;
+
+    loaded->object = json_loads(row->document, 0, NULL);
+    loaded->input = json_loads(row->input, 0, NULL);
+    status = json_string_value(json_object_get(loaded->object, "status"));
+    if (!loaded->object || str_equal(status, row->status))
+        return;
+    json_object_set_new(loaded->object, "status", json_string(row->status));
+    json_object_set_new(loaded->object, "error",
+                        json_pack("{s:s, s:s}", "code", "server_error", "message",
+                                  "the server was restarted while the response was made; ask "
+                                  "again"));
+}
+
+int response_load(struct front *front, const char *tenant, const char *id, json_t **ret_object,
+                  json_t **ret_input, struct error *err)
+{
+    struct loaded loaded = {0};
+    int r = response_row_get(index_of(front), tenant, id, on_loaded, &loaded, err);
+
+    if (r == 0 && (!loaded.object || !loaded.input))
+        r = error_set(err, -ENOENT, ERROR_RESPONSE_NOT_FOUND, "no stored response '%.60s'", id);
+    if (r < 0) {
+        json_decref(loaded.object);
+        json_decref(loaded.input);
+        return r;
+    }
+    *ret_object = loaded.object;
+    *ret_input = loaded.input;
+    return 0;
+}
