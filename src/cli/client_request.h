@@ -25,11 +25,13 @@ struct client_request {
     const char *language, *context, *code; /* of a cell */
     const char *out;                       /* a folder for its pictures */
     const char *timeout;
-    bool has_stdin;
+    bool has_stdin, has_no_history;
     char **env;                    /* strv of "K=V" */
     char **data;                   /* strv of "NAME=FILE" */
+    char **files;                  /* strv of --file */
     uint64_t idle_ms, max_age_ms;  /* 0: as configured */
     const char *tenant, *scopes;   /* of a key */
+    const char *format;            /* its spelling */
     uint64_t expires_ms, grace_ms; /* of a key; 0: never, at once */
     bool is_json, is_quiet, is_raw, is_all, is_recursive, follows, is_forced;
 };

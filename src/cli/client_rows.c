@@ -30,6 +30,7 @@ TEXT(out)
 TEXT(timeout)
 TEXT(tenant)
 TEXT(scopes)
+TEXT(format)
 SWITCH(has_stdin)
 SWITCH(is_json)
 SWITCH(is_quiet)
@@ -38,6 +39,7 @@ SWITCH(is_all)
 SWITCH(is_recursive)
 SWITCH(follows)
 SWITCH(is_forced)
+SWITCH(has_no_history)
 
 static int take_env(void *target, const char *value, struct error *err)
 {
@@ -61,6 +63,15 @@ static int take_data(void *target, const char *value, struct error *err)
     if (strv_push(&request->data, value) < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE, "out of memory keeping the options");
     return 0;
+}
+
+static int take_file(void *target, const char *value, struct error *err)
+{
+    struct client_request *request = target;
+
+    if (strv_length(request->files) >= LIMIT_FILE_IDS)
+        return error_set(err, -E2BIG, ERROR_BAD_INPUT, "more than %d --file", LIMIT_FILE_IDS);
+    return strv_push(&request->files, value) < 0 ? error_memory(err) : 0;
 }
 
 static int take_time(const char *flag, const char *value, uint64_t *ret, struct error *err)
@@ -107,10 +118,10 @@ static int take_grace(void *target, const char *value, struct error *err)
     {                                                                      \
         "session", 's', "NAME", WORDS_SESSION, help_, .take = take_session \
     }
-#define ROW_RAW                                                                         \
-    {                                                                                   \
-        "raw", 0, NULL, WORDS_ANY, "do not neutralise control sequences on a terminal", \
-            .take = take_is_raw                                                         \
+#define ROW_RAW                                                                        \
+    {                                                                                  \
+        "raw", 0, NULL, WORDS_ANY, "pass control sequences to the terminal unchanged", \
+            .take = take_is_raw                                                        \
     }
 #define ROW_KEY(name_, letter_, argument_, words_, help_, key_)                    \
     {                                                                              \
@@ -129,7 +140,7 @@ static int take_grace(void *target, const char *value, struct error *err)
         ROW_KEY("isolation", 0, "LEVEL", WORDS_ISOLATION,                                    \
                 when_ "lowest isolation level that is accepted", KEY_ISOLATION)
 #define OPTIONS(rows) .options = (rows), .option_count = ARRAY_SIZE(rows)
-#define ROW_OF_SESSION ROW_SESSION("the session; the operand is then a PATH in it")
+#define ROW_OF_SESSION ROW_SESSION("the session; the argument is then a PATH in it")
 #define ID_HELP                                                                              \
     "NAME is a session's name, its id, or the beginning of the id if that is unique. Every " \
     "command that works in a session takes it as -s NAME; files are also written NAME:PATH."
@@ -181,7 +192,7 @@ const struct command session_command = {
 };
 
 static const struct option_row code_options[] = {
-    ROW_SESSION("the session; required (default at a prompt: your session 'default')"),
+    ROW_SESSION("the session; at a prompt the default is your session 'default'"),
     {"code", 'c', "CODE", WORDS_ANY, "run this source instead of a file", .take = take_code},
     {"language", 'l', "NAME", WORDS_LANGUAGE,
      "language of the source (default: by the file's extension, else Python)",
@@ -195,8 +206,10 @@ static const struct option_row code_options[] = {
     {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the cell, for input()",
      .take = take_has_stdin},
     {"out", 'o', "DIR", WORDS_FOLDER, "save pictures in this folder", .take = take_out},
-    ROWS_SESSION("the session must have it: "),
-    ROW_KEY("template", 0, "NAME", WORDS_TEMPLATE, "the session must have it: its template",
+    {"no-history", 0, NULL, WORDS_ANY, "at a prompt: neither read nor store typed lines",
+     .take = take_has_no_history},
+    ROWS_SESSION("fail unless the session has it: "),
+    ROW_KEY("template", 0, "NAME", WORDS_TEMPLATE, "fail unless the session has it: its template",
             KEY_TEMPLATE),
     ROW_RAW,
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
@@ -216,14 +229,51 @@ const struct command code_command = {
         "1. The code cells of a Jupyter notebook (FILE.ipynb) run one after another, until one "
         "fails.\n\nOn a terminal, without code, it is a prompt: what is typed runs when it is a "
         "whole "
-        "statement, an empty line ends a block, and Ctrl-D leaves. Without -s it works in your "
-        "session 'default', which is made when it is needed.\n\nCtrl-C interrupts the cell and "
+        "statement, an empty line ends a block, and Ctrl-D leaves. Arrow keys edit the line and "
+        "fetch earlier lines, which Ctrl-R "
+        "searches. Lines are stored in the file code_history of the state "
+        "folder; BAILEY_HISTORY names another file, or none if it is empty. Without -s "
+        "it works in your session 'default', which is made when it is needed.\n\nCtrl-C interrupts "
+        "the cell and "
         "keeps the variables; a second Ctrl-C ends the "
         "interpreter. 'bailey context' manages contexts: interpreters with their own "
         "variables.\n\nExample: bailey code -s work -c 'x = 41'; bailey code -s work -c 'x + 1'",
     OPTIONS(code_options),
     .operand = "FILE",
     .operands = WORDS_FILE,
+    .operand_max = 1,
+    .in_engine = true,
+};
+
+static const struct option_row ask_options[] = {
+    {"file", 'f', "FILE", WORDS_FILE, "give this file to the code; may be repeated",
+     .take = take_file},
+    {"out", 'o', "DIR", WORDS_FOLDER, "save the files that the code made in this folder",
+     .take = take_out},
+    ROW_SESSION("go on in this session: what was said, files and variables (default: a new one)"),
+    {"verbose", 'v', NULL, WORDS_ANY, "with --json: all messages and the tokens of the model",
+     .take = take_is_all},
+    ROW_RAW,
+    {"quiet", 'q', NULL, WORDS_ANY, "print the answer only", .take = take_is_quiet},
+    {"json", 'j', NULL, WORDS_ANY, "print the whole answer, as JSON", .take = take_is_json},
+    ROW_CONFIG,
+};
+
+const struct command ask_command = {
+    .name = "ask",
+    .group = GROUP_AGENTS,
+    .summary = "ask a model that answers by running code in a session",
+    .usage = "[options] MESSAGE",
+    .description =
+        "A model server answers the message; the code that it writes runs in a session, where "
+        "files and variables are kept for the next message. The answer is printed on standard "
+        "output as it comes, code and its output on standard error. Files that the code made or "
+        "changed are saved with --out.\n\nThe daemon needs a model server: start 'bailey serve' "
+        "with BAILEY_UPSTREAM_URL, the base address of a Chat Completions API with its /v1, and "
+        "BAILEY_UPSTREAM_KEY if it needs one. Ctrl-C stops the answer and its code.\n\nExample: "
+        "bailey ask 'Plot the sales' --file sales.csv --out results",
+    OPTIONS(ask_options),
+    .operand = "MESSAGE",
     .operand_max = 1,
     .in_engine = true,
 };
@@ -493,7 +543,8 @@ const struct command template_command = {
         "template that ships with bailey (data: Polars, NumPy, Matplotlib, seaborn and "
         "scikit-learn), or a folder with a template.yaml (default: the working folder). Packages "
         "are installed in a separate box that reaches only the package index. A template that is "
-        "built and current is not built again.\n\n'verify' reads all its files again and compares "
+        "already built and up to date is not built again.\n\n'verify' reads all its files again "
+        "and compares "
         "their hash. The template 'python' is this machine's own Python and needs no "
         "build. 'list' and 'delete' can be written for 'ls' and 'rm'.\n\nExample: bailey template "
         "build data; bailey run --template data plot.py",
@@ -513,6 +564,9 @@ static const struct option_row key_options[] = {
      "new: its scopes, of run, sessions, files, metrics, admin, operator (default "
      "run,sessions,files)",
      .take = take_scopes},
+    {"format", 0, "NAME", WORDS_KEY_FORMAT,
+     "new: its spelling: bailey (bly_...), or e2b, which E2B's clients accept (default: bailey)",
+     .take = take_format},
     {"expires", 0, "TIME", WORDS_ANY, "new: how long the key is valid, e.g. 24h (default: forever)",
      .take = take_expires},
     {"grace", 0, "TIME", WORDS_ANY,
@@ -561,10 +615,11 @@ const struct command daemon_command = {
     .description =
         "The daemon keeps sessions alive between commands. It starts when a command needs it and "
         "exits after 10 minutes without a session and a client.\n\n'status' has exit status 3 when "
-        "no daemon is running. 'stop' ends the daemon and all its sessions, says which, and waits "
-        "until it is gone. While sessions are live it asks on a terminal, and elsewhere needs "
-        "--force; SIGTERM to the daemon never asks. The next command that needs a daemon starts "
-        "one with the settings of that moment. "
+        "no daemon is running. 'stop' ends the daemon and all its sessions, lists them, and waits "
+        "until the daemon is gone. If sessions are live, it asks first at a "
+        "terminal and needs --force elsewhere; SIGTERM to the daemon never "
+        "asks. The next command that needs a daemon starts one, with the settings of "
+        "that command. "
         "'log' prints the daemon's log.",
     OPTIONS(daemon_options),
     .operand = "ACTION",
@@ -600,8 +655,8 @@ const struct command openapi_command = {
     .group = GROUP_AGENTS,
     .summary = "print the OpenAPI document of the REST API",
     .usage = "[--help]",
-    .description = "Prints the OpenAPI 3.1 document of the daemon's REST API, from the rows that "
-                   "the server uses. No daemon is needed.",
+    .description = "Prints the OpenAPI 3.1 document of the daemon's REST API, from the tables that "
+                   "the server itself uses. No daemon is needed.",
     .in_engine = true,
 };
 
@@ -630,6 +685,7 @@ void client_request_free(struct client_request *request)
 {
     strv_free(request->env);
     strv_free(request->data);
+    strv_free(request->files);
     *request = (struct client_request){0};
 }
 
@@ -683,9 +739,10 @@ const struct command mcp_command = {
         "2024-11-05 to 2025-11-25. MCP clients start it. Most are configured "
         "with\n\n{\"mcpServers\": {\"bailey\": {\"command\": \"bailey\", \"args\": "
         "[\"mcp\"]}}}\n\ndocs/mcp.md describes others.\n\nThe tools are those of 'bailey tool'. "
-        "Calls without a session share one, which is created at the first of them and deleted when "
-        "the input ends. With --template or --data it is made at once; a session of --session that "
-        "is there already keeps its template and gets the datasets. Files that a command writes to "
+        "Calls that name no session share one, which is created by the first "
+        "such call and deleted when the input ends. With --template or --data "
+        "it is created at the start. An existing session that --session names "
+        "keeps its template and gets the datasets. Files that a command writes to "
         "/tmp/output are returned as pictures or as links to resources.\n\nWhen the input ends, or "
         "on SIGINT or SIGTERM, running calls are "
         "cancelled. Only protocol messages are written to standard output.",
@@ -730,7 +787,8 @@ const struct command audit_command = {
         "JSON: caller, action, result, isolation layers. Each line has the hash of the previous "
         "one.\n\n'verify' reads the files, with or without a daemon, and reports the first line "
         "that was changed, removed or cut off, with exit status 1. It prints the hash of the last "
-        "line: kept elsewhere, it proves all lines up to there. docs/audit.md says what it cannot "
+        "line. Keep that hash somewhere else: it "
+        "proves later that no line up to there was changed. docs/audit.md says what it cannot "
         "detect.\n\n'tail' and 'query' ask the daemon and print the lines unchanged.\n\nExample: "
         "bailey audit query --action denied --since 8h",
     .options = audit_options,

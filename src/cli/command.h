@@ -35,6 +35,7 @@ enum words {
     WORDS_CONTEXT_ACTION,
     WORDS_TEMPLATE_ACTION,
     WORDS_KEY_ACTION,
+    WORDS_KEY_FORMAT,
     WORDS_AUDIT_ACTION,
     WORDS_IMAGE_ACTION,
     WORDS_SESSION,      /* names of sessions; the daemon knows them, as the next three */
@@ -119,7 +120,7 @@ extern const struct command run_command, exec_command, tool_command, doctor_comm
 extern const struct command session_command, code_command, context_command, shell_command,
     cp_command, ls_command, cat_command, rm_command, outputs_command, logs_command, events_command,
     ps_command, daemon_command, reload_command, openapi_command, mcp_command, template_command,
-    install_command, key_command, audit_command, image_command;
+    install_command, key_command, audit_command, image_command, ask_command;
 
 /* For completion scripts; not in command_table, so that help does not list it. */
 extern const struct command complete_command;

@@ -10,13 +10,13 @@
 #include "tool/tool.h"
 
 const struct command *const command_table[] = {
-    &run_command,     &exec_command,       &tool_command,    &session_command, &code_command,
-    &context_command, &install_command,    &shell_command,   &cp_command,      &ls_command,
-    &cat_command,     &rm_command,         &outputs_command, &logs_command,    &events_command,
-    &ps_command,      &template_command,   &image_command,   &serve_command,   &key_command,
-    &upgrade_command, &daemon_command,     &audit_command,   &reload_command,  &mcp_command,
-    &prompt_command,  &openapi_command,    &doctor_command,  &config_command,  &version_command,
-    &help_command,    &completion_command, &man_command,
+    &run_command,     &exec_command,     &tool_command,       &session_command, &code_command,
+    &context_command, &install_command,  &shell_command,      &cp_command,      &ls_command,
+    &cat_command,     &rm_command,       &outputs_command,    &logs_command,    &events_command,
+    &ps_command,      &template_command, &image_command,      &serve_command,   &key_command,
+    &upgrade_command, &daemon_command,   &audit_command,      &reload_command,  &mcp_command,
+    &ask_command,     &prompt_command,   &openapi_command,    &doctor_command,  &config_command,
+    &version_command, &help_command,     &completion_command, &man_command,
 };
 const size_t command_count = ARRAY_SIZE(command_table);
 
@@ -90,6 +90,7 @@ static const char *word_at(enum words words, size_t index)
     static const char *const daemon_actions[] = {"status", "stop", "log"};
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};
     static const char *const key_actions[] = {"new", "ls", "rm", "rotate"};
+    static const char *const key_formats[] = {"bailey", "e2b"};
     static const char *const template_actions[] = {"build", "ls", "show", "verify", "rm"};
     static const char *const image_actions[] = {"build", "ls", "rm"};
     static const char *const audit_actions[] = {"verify", "tail", "query"};
@@ -113,6 +114,8 @@ static const char *word_at(enum words words, size_t index)
         return index < ARRAY_SIZE(context_actions) ? context_actions[index] : NULL;
     case WORDS_KEY_ACTION:
         return index < ARRAY_SIZE(key_actions) ? key_actions[index] : NULL;
+    case WORDS_KEY_FORMAT:
+        return index < ARRAY_SIZE(key_formats) ? key_formats[index] : NULL;
     case WORDS_TEMPLATE_ACTION:
         return index < ARRAY_SIZE(template_actions) ? template_actions[index] : NULL;
     case WORDS_IMAGE_ACTION:

@@ -28,6 +28,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/program_settings.h"
 #include "config/settings.h"
 #include "config/shape.h"
 #include "http/plain.h"
@@ -138,13 +139,18 @@ static int write_request(struct call *call, const struct oneshot_found *found)
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(LIMIT_REQUEST_JSON);
     CLEANUP(buf_free) struct buf settings = BUF_INIT(SETTINGS_MAX + KIB);
+    CLEANUP(config_free) struct config config = {0};
     struct error ignored = {0};
     json_t *json = body_json(call, found);
     int r = json ? text_of_json(json, JSON_COMPACT | JSON_REAL_PRECISION(15), &body) : -EINVAL;
 
     json_decref(json);
     if (r == 0)
-        r = settings_header(call->shot->config, false, &settings, &ignored);
+        r = config_clone(call->shot->config, &config, &ignored);
+    if (r == 0)
+        r = program_settings(&config, &ignored);
+    if (r == 0)
+        r = settings_header(&config, false, &settings, &ignored);
     if (r == 0)
         r = plain_head_write(&call->request, "POST", "/v1/run", "text/event-stream",
                              buf_text(&settings), body.length);

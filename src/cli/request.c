@@ -146,7 +146,7 @@ static const struct option_row options[] = {
     {"type", 0, "NAME", WORDS_ANY, "how the box is made: a value of SANDBOX_TYPE",
      CONFIG_KEY(KEY_SANDBOX_TYPE)},
     {"stdin", 0, NULL, WORDS_ANY, "pass standard input to the program", .take = take_has_stdin},
-    {"raw", 0, NULL, WORDS_ANY, "do not neutralise control sequences on a terminal",
+    {"raw", 0, NULL, WORDS_ANY, "pass control sequences to the terminal unchanged",
      .take = take_is_raw},
     {"json", 'j', NULL, WORDS_ANY, "print only the result, as JSON", .take = take_is_json},
     {"timing", 0, NULL, WORDS_ANY, "print the time of each step on standard error",

@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "cli/activation.h"
 #include "cli/engine.h"
+#include "cli/listed.h"
 #include "cli/message.h"
 #include "cli/option_setters.h"
 #include "cli/options.h"
@@ -42,6 +43,7 @@
 #include "sys/cgroup.h"
 #include "sys/notify.h"
 #include "sys/owner.h"
+#include "upstream/upstream.h"
 
 #define LANGUAGES_MAX 8
 #define BINDS_MAX (LANGUAGES_MAX * INTERPRETER_BINDS_MAX)
@@ -90,10 +92,11 @@ struct preparation {
     const char *python; /* path of its interpreter; NULL: none was found */
     struct launch_bind binds[BINDS_MAX];
     size_t bind_count;
-    char **env; /* strv */
+    struct listed listed; /* interpreters that callers may name */
+    char **env;           /* strv */
     struct {
-        const struct provider_row *row;
-        char **env; /* strv */
+        const struct provider_row *row; /* NULL: `upstream` */
+        char **env;                     /* strv */
         bool is_lazy;
     } hosts[LAUNCHER_HOSTS_MAX]; /* provider hosts; that of SANDBOX_TYPE comes first */
     size_t host_count;
@@ -122,6 +125,7 @@ static void preparation_free(struct preparation *made)
     paths_free(&made->paths);
     for (size_t i = 0; i < made->interpreter_count; i++)
         interpreter_free(&made->interpreters[i]);
+    listed_free(&made->listed);
     strv_free(made->env);
     for (size_t i = 0; i < made->host_count; i++)
         strv_free(made->hosts[i].env);
@@ -148,12 +152,38 @@ static json_t *text_json(const char *text)
     return text_to_json(text, strlen(text));
 }
 
+/*
+ * The daemon of a command that named an interpreter keeps that one warm. Other callers, who name
+ * none, get what they would get without that command: the first one on its PATH. NULL: it is the
+ * same, or there is none.
+ */
+static const char *find_normal(struct preparation *made, const struct language_row *language,
+                               const struct interpreter *named)
+{
+    struct config without = made->config; /* its strings stay made->config's */
+    struct interpreter found = {0};
+    struct error ignored = {0};
+
+    without.python = without.node = NULL;
+    if (!made->request.is_on_demand || !(made->config.python || made->config.node) ||
+        interpreter_find(language, &without, &found, &ignored) < 0)
+        return NULL;
+    if (str_equal(found.path, named->path)) {
+        interpreter_free(&found);
+        return NULL;
+    }
+    return listed_add(&made->listed, found.path, &found)
+               ? made->listed.found[made->listed.count - 1].path
+               : NULL;
+}
+
 /* {"program": PATH}, or {"missing": what to do}: a daemon without Python can still run Bash. */
 static json_t *find_language(struct preparation *made, const struct language_row *language)
 {
     struct interpreter *found = &made->interpreters[made->interpreter_count];
     char fingerprint[INTERPRETER_FINGERPRINT];
     struct error missing = {0};
+    const char *normal;
     bool is_boxes_own = config_can(&made->config, PROVIDER_OWN_FILESYSTEM);
 
     if (interpreter_find(language, &made->config, found, &missing) < 0)
@@ -164,12 +194,13 @@ static json_t *find_language(struct preparation *made, const struct language_row
         add_bind(made, found->binds[i]);
     if (str_equal(language->name, "python"))
         made->python = found->path;
+    normal = find_normal(made, language, found);
     if (is_boxes_own)
-        return json_pack("{s:s, s:o*}", "program", language->program, "here",
-                         text_json(found->path));
+        return json_pack("{s:s, s:o*, s:o*}", "program", language->program, "here",
+                         text_json(found->path), "normal", normal ? text_json(normal) : NULL);
     interpreter_fingerprint(found, &made->config, fingerprint);
-    return json_pack("{s:o*, s:o*}", "program", text_json(found->path), "fingerprint",
-                     text_json(fingerprint));
+    return json_pack("{s:o*, s:o*, s:o*}", "program", text_json(found->path), "fingerprint",
+                     text_json(fingerprint), "normal", normal ? text_json(normal) : NULL);
 }
 
 static json_t *find_languages(struct preparation *made)
@@ -205,25 +236,30 @@ static json_t *keys_json(const struct config *config, enum config_source source)
 static int make_settings(struct preparation *made, struct error *err)
 {
     json_t *folders = json_array();
-    json_t *settings, *tls = NULL;
+    json_t *settings, *tls = NULL, *languages;
     size_t tcp_count = made->activation.tcp_count ? made->activation.tcp_count
                                                   : strv_length((char *const *)made->listen);
-    int result = tcp_count ? tls_files_json(&made->config, &tls, err) : 0;
+    int result = listed_find(&made->config, &made->listed, err);
 
+    if (result == 0 && tcp_count)
+        result = tls_files_json(&made->config, &tls, err);
     if (result < 0) {
         json_decref(folders);
         return result;
     }
+    languages = find_languages(made); /* may add to `listed` */
 
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
-    settings = json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*}", "version",
-                         BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
-                         text_json(made->paths.state), "on_demand", made->request.is_on_demand,
-                         "languages", find_languages(made), "dataset_folders", folders, "tcp",
-                         (int)tcp_count, "flags", keys_json(&made->config, FROM_FLAG),
-                         "environment", keys_json(&made->config, FROM_ENVIRONMENT), "file",
-                         made->config.file ? text_json(made->config.file) : NULL, "tls", tls);
+    settings =
+        json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*, s:o*}", "version",
+                  BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
+                  text_json(made->paths.state), "on_demand", made->request.is_on_demand,
+                  "languages", languages, "dataset_folders", folders, "tcp", (int)tcp_count,
+                  "flags", keys_json(&made->config, FROM_FLAG), "environment",
+                  keys_json(&made->config, FROM_ENVIRONMENT), "file",
+                  made->config.file ? text_json(made->config.file) : NULL, "tls", tls,
+                  "interpreters", listed_json(&made->listed));
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
     json_decref(settings);
     if (result < 0)
@@ -246,15 +282,18 @@ static int push_env(char ***list, const char *name, const char *value, struct er
 /* The effective configuration as variables: the broker sees neither our file nor our environment.
  */
 static int push_config(char ***list, const struct config *config, const char *state,
-                       char *const *env, struct error *err)
+                       bool is_on_demand, char *const *env, struct error *err)
 {
     /* The last is for tests of MCP: docs/mcp.md. */
-    static const char *const kept[] = {"PATH", "LANG", "BAILEY_MCP_CONFORMANCE_FIXTURES"};
+    static const char *const kept[] = {"PATH", "LANG", "HOME", "BAILEY_MCP_CONFORMANCE_FIXTURES"};
     int result = 0;
 
     for (size_t i = 0; i < _KEY_MAX && result == 0; i++) {
         const char *value = i == KEY_STATE_DIR ? state : config->values[i].text;
 
+        /* That a command named an interpreter is not for the callers after it. */
+        if (is_on_demand && (i == KEY_PYTHON || i == KEY_NODE))
+            continue;
         if (config_table[i].env)
             result = push_env(list, config_table[i].env, value, err);
     }
@@ -283,11 +322,8 @@ static int make_host_env(struct preparation *made, const struct provider_row *ro
     id_make(name, "e");
     str_format(id, sizeof(id), HOST_ENV_ENGINE "=%s", name);
     failed = str_format(state, sizeof(state), HOST_ENV_STATE "=%s", made->paths.state);
-    if (push_config(list, config, made->paths.state, env, err) < 0)
+    if (push_config(list, config, made->paths.state, made->request.is_on_demand, env, err) < 0)
         return err->num;
-    for (; *env; env++)
-        if (str_starts(*env, "HOME="))
-            failed |= strv_push(list, *env);
     failed |= strv_push(list, id);
     failed |= strv_push(list, state);
     failed |= strv_push(list, identity);
@@ -346,7 +382,7 @@ static int make_hosts(struct preparation *made, char *const *env, struct error *
         CLEANUP(config_free) struct config config = {0};
         struct error why = {0};
 
-        if (!has_host(made, row) || made->host_count == LAUNCHER_HOSTS_MAX)
+        if (!has_host(made, row) || made->host_count >= LAUNCHER_HOSTS_MAX - 1)
             continue;
         if (settings_for_type(&made->config, row->name, &config, &why) < 0 ||
             set_no_pool(&config, row->name, &why) < 0) {
@@ -357,6 +393,53 @@ static int make_hosts(struct preparation *made, char *const *env, struct error *
         if (result == 0)
             made->hosts[made->host_count - 1].is_lazy = true;
     }
+    return result;
+}
+
+/* The key of the model server: the environment's, else that of the file. */
+static int read_upstream_key(struct preparation *made, char *const *env, struct buf *key,
+                             struct error *err)
+{
+    const char *said = env_text(env, UPSTREAM_ENV_KEY), *path = made->config.upstream.key_file;
+    CLEANUP(fd_closep) int fd = -1;
+    int r;
+
+    if (said)
+        return buf_append_text(key, said) < 0 ? error_memory(err) : 0;
+    if (!path)
+        return 0;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    r = fd < 0 ? -errno : buf_read_fd(key, fd);
+    if (r < 0)
+        return error_set(err, r, ERROR_BAD_CONFIG, "%s: the file '%s' cannot be read: %s",
+                         made->config.values[KEY_UPSTREAM_KEY_FILE].where, path, strerror(-r));
+    while (key->length > 0 && strchr("\r\n \t", key->data[key->length - 1]))
+        key->data[--key->length] = 0;
+    return 0;
+}
+
+/*
+ * The process that speaks to the model server gets the key, and nothing else does: neither the
+ * broker nor a provider host.
+ */
+static int make_upstream(struct preparation *made, char *const *env, struct error *err)
+{
+    static const enum config_key keys[] = {KEY_UPSTREAM_URL, KEY_UPSTREAM_TIMEOUT, KEY_LOG,
+                                           KEY_LOG_FORMAT};
+    CLEANUP(buf_free) struct buf key = BUF_INIT(4 * KIB);
+    char ***list = &made->hosts[made->host_count].env;
+    int result;
+
+    if (!made->config.upstream.url)
+        return 0;
+    result = read_upstream_key(made, env, &key, err);
+    for (size_t i = 0; i < ARRAY_SIZE(keys) && result == 0; i++)
+        result = push_env(list, config_table[keys[i]].env, made->config.values[keys[i]].text, err);
+    if (result == 0 && key.length > 0)
+        result = push_env(list, UPSTREAM_ENV_KEY, buf_text(&key), err);
+    if (key.data)
+        explicit_bzero(key.data, key.length);
+    made->hosts[made->host_count++].is_lazy = true;
     return result;
 }
 
@@ -489,15 +572,19 @@ static int find_on_demand(struct preparation *made, struct error *err)
     return 0;
 }
 
-/* A door that is asked for and does not exist is an error: nothing is run in its name. */
+/* A place that is asked for and does not exist is an error: nothing is run elsewhere instead. */
 static int check_doors(const struct config *config, struct error *err)
 {
-    if (!config->code_interpreter)
-        return 0;
-    return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
-                     "providers.code_interpreter.enabled (%s) asks for the Responses API, which "
-                     "this version does not have: set it to false, or remove it",
-                     config->values[KEY_PROVIDER_ENABLED].where);
+    static const enum config_key keys[] = {KEY_PROVIDER_URL, KEY_PROVIDER_TEMPLATE};
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys) && config->code_interpreter.is_enabled; i++) {
+        if (config->values[keys[i]].text)
+            return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
+                             "%s (%s): this version runs the code of responses only in its own "
+                             "sessions; remove it",
+                             config_table[keys[i]].yaml, config->values[keys[i]].where);
+    }
+    return 0;
 }
 
 /*
@@ -541,9 +628,12 @@ static int prepare(struct preparation *made, const struct invocation *invocation
     if (result == 0)
         result = make_settings(made, err);
     if (result == 0)
-        result = push_config(&made->env, &made->config, made->paths.state, invocation->env, err);
+        result = push_config(&made->env, &made->config, made->paths.state, request->is_on_demand,
+                             invocation->env, err);
     if (result == 0)
         result = make_hosts(made, invocation->env, err);
+    if (result == 0)
+        result = make_upstream(made, invocation->env, err);
     if (result == 0)
         result = read_pip_settings(made, invocation->env, err);
     if (result == 0)
@@ -617,6 +707,9 @@ static int serve(struct preparation *made, struct error *err)
         .listen = made->listen,
         .listen_fds = made->activation.tcp_fd,
         .listen_fd_count = made->activation.tcp_count,
+        .interpreters = made->listed.spec,
+        .interpreter_count = made->listed.count,
+        .takes_listed_only = config->interpreters && config->interpreters[0],
         .python = made->python,
         .layer = made->layer[0] ? made->layer : NULL,
         .has_zygotes = config->is_warm && config_can(config, PROVIDER_CAN_ZYGOTE),
@@ -647,9 +740,11 @@ static int serve(struct preparation *made, struct error *err)
         .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
     };
     for (size_t i = 0; i < made->host_count; i++)
-        spec.hosts[i] = (struct supervisor_host){.name = made->hosts[i].row->name,
-                                                 .env = (const char *const *)made->hosts[i].env,
-                                                 .is_lazy = made->hosts[i].is_lazy};
+        spec.hosts[i] = (struct supervisor_host){
+            .name = made->hosts[i].row ? made->hosts[i].row->name : HOST_UPSTREAM,
+            .has_own_id = !made->hosts[i].row,
+            .env = (const char *const *)made->hosts[i].env,
+            .is_lazy = made->hosts[i].is_lazy};
     result = made->takes_over ? supervisor_take_over(&spec, on_taken, made, err)
                               : supervisor_run(&spec, err);
     if (made->was_taken)
@@ -721,8 +816,9 @@ const struct command serve_command = {
         "with an API key. If it listens on loopback only, the first start creates a key and prints "
         "it once; an address that other machines can reach is refused until a key exists ('bailey "
         "key new'). With SANDBOX_TLS_CERTIFICATE and SANDBOX_TLS_KEY it is HTTPS.\n\nOther "
-        "commands start a daemon when none is running; that one has its unix socket only. If one "
-        "is running, it becomes this server and keeps its sessions.\n\nSIGTERM ends it: running "
+        "commands start a daemon when none is running; it listens on its "
+        "unix socket only. If such a daemon is running, 'serve' turns it into "
+        "this server, with its sessions.\n\nSIGTERM ends it: running "
         "commands get SANDBOX_STOP_GRACE to end, then are "
         "killed. 'bailey reload' applies new settings and certificates without "
         "interruption.\n\nExample: bailey serve --listen 127.0.0.1:8080 --listen [::1]:8080",

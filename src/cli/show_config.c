@@ -132,8 +132,9 @@ const struct command config_command = {
     .usage = "[--json] [--config FILE]",
     .description =
         "Shows the effective value of every key and its source: a flag, the environment, "
-        "bailey.yaml or the default. Variables that look like keys and are none are named on "
-        "standard error.",
+        "bailey.yaml or the default. Variables that look like keys but are not are listed on "
+        "standard "
+        "error.",
     .options = report_options,
     .option_count = REPORT_OPTION_COUNT,
     .run = run_config,

@@ -180,8 +180,9 @@ const struct command tool_command = {
     .usage = "[options] NAME [JSON|-] | --list",
     .description =
         "Calls a tool with JSON parameters, from the argument or from standard input, and prints "
-        "its reply. The exit status is 0 when the tool replied, also if the reply is an error of "
-        "the code.\n\nrun_python_code runs in a fresh box. The other tools work in a session: "
+        "its reply. The exit status is 0 when the tool replied, even if the reply reports "
+        "an error in the code.\n\nrun_python_code runs in a fresh box. The other tools work in a "
+        "session: "
         "the one named with -s or in the parameters, else your session 'default', which is made "
         "when it is needed. 'bailey run' runs code without a session.\n\nExample: "
         "bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",

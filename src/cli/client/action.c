@@ -25,24 +25,40 @@ static int show_usage(const struct command *command, const char *usage, struct e
 }
 
 /* What the actions are called elsewhere. */
+static const struct {
+    const char *alias, *name;
+} aliases[] = {{"list", "ls"}, {"create", "new"}, {"delete", "rm"}};
+
 static const char *plain_name(const char *name)
 {
-    static const struct {
-        const char *alias, *name;
-    } aliases[] = {{"list", "ls"}, {"create", "new"}, {"delete", "rm"}};
-
     for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
         if (str_equal(name, aliases[i].alias))
             return aliases[i].name;
     return name;
 }
 
+/* The other names of those in the list, behind it. */
+static void add_aliases(const char *names[WORDS_LIST_MAX + ARRAY_SIZE(aliases)])
+{
+    size_t count = 0, end;
+
+    while (names[count])
+        count++;
+    end = count;
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+        for (size_t j = 0; j < count; j++)
+            if (str_equal(names[j], aliases[i].name))
+                names[end++] = aliases[i].alias;
+    names[end] = NULL;
+}
+
 int action_unknown(const struct command *command, const char *name, struct error *err)
 {
-    const char *names[WORDS_LIST_MAX];
+    const char *names[WORDS_LIST_MAX + ARRAY_SIZE(aliases)];
     const char *nearest;
 
     words_list(command->operands, names);
+    add_aliases(names);
     nearest = name ? str_nearest(name, names) : NULL;
     if (nearest)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,

@@ -18,6 +18,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/place.h"
+#include "cli/program_settings.h"
 #include "cli/request.h"
 #include "config/settings.h"
 #include "model/text.h"
@@ -263,6 +264,8 @@ int client_bring_settings(struct client *client, const struct invocation *invoca
     }
     if (result == 0)
         result = config_check(&client->config, err);
+    if (result == 0 && !client->url)
+        result = program_settings(&client->config, err);
     if (result == 0) {
         client->settings = BUF_INIT(SETTINGS_MAX + KIB);
         result = settings_header(&client->config, client->url, &client->settings, err);

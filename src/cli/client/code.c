@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,6 +54,7 @@ struct job {
     unsigned interrupts; /* number of interrupts */
     unsigned seen, saved;
     bool ends_line; /* whether standard output ends with a newline so far */
+    bool is_amid;   /* the last output of the cell, of either stream, has no newline at its end */
     struct error save_err;
 };
 
@@ -72,6 +75,8 @@ static int on_output(void *ctx, int stream, const void *data, size_t length)
 {
     struct job *job = ctx;
 
+    if (length > 0)
+        job->is_amid = ((const char *)data)[length - 1] != '\n';
     if (stream == 1 && length > 0)
         job->ends_line = ((const char *)data)[length - 1] == '\n';
     return job->request.is_json ? 0 : output_write(&job->output, stream, data, length);
@@ -89,6 +94,7 @@ static void print_words(struct job *job, int stream, json_t *text)
     output_write(&job->output, stream, json_string_value(text), length);
     if (json_string_value(text)[length - 1] != '\n')
         output_write(&job->output, stream, "\n", 1);
+    job->is_amid = false;
     if (stream == 1)
         job->ends_line = true;
 }
@@ -385,6 +391,7 @@ static int run_cell(struct job *job, const char *text, size_t length)
     job->signal = 0;
     job->interrupts = job->seen = job->saved = 0;
     job->ends_line = true;
+    job->is_amid = false;
     follow_init(&job->follow, &job->client, &events, job);
     if (follow_code(&job->follow, job->request.session, body, &err) < 0) {
         follow_free(&job->follow);
@@ -460,9 +467,41 @@ static bool is_leave(const struct buf *cell)
     return false;
 }
 
+/* BAILEY_HISTORY names the file; empty, as with --no-history: none. NULL: none. */
+static const char *history_path(struct job *job, char *path, size_t size, struct error *err)
+{
+    const char *named = getenv("BAILEY_HISTORY");
+    struct paths *paths = &job->client.paths;
+
+    if (job->request.has_no_history || (named && !named[0]))
+        return NULL;
+    if (named)
+        return named;
+    if (!paths->state && /* --url: nothing else is stored on this machine */
+        (paths_choose(paths, &job->client.config, job->invocation->env, NULL, NULL, err) < 0 ||
+         paths_make(paths, err) < 0))
+        return NULL;
+    return paths_path(paths, "code_history", path, size, err) < 0 ? NULL : path;
+}
+
+static void begin_prompt(struct job *job, struct cell_prompt *prompt, const char *language)
+{
+    char path[PATH_MAX];
+    struct error err = {0};
+    const char *file = history_path(job, path, sizeof(path), &err);
+
+    if (err.num == 0)
+        cell_prompt_init(prompt, job->cancel_fd, str_starts(language, "py"), file, &err);
+    else
+        cell_prompt_init(prompt, job->cancel_fd, str_starts(language, "py"), NULL,
+                         &(struct error){0});
+    if (err.num < 0)
+        message_print("%s, continuing without it", err.text);
+}
+
 static int run_prompt(struct job *job)
 {
-    CLEANUP(cell_prompt_free) struct cell_prompt prompt;
+    CLEANUP(cell_prompt_free) struct cell_prompt prompt = {.history.fd = -1};
     CLEANUP(buf_free) struct buf cell = BUF_INIT(LIMIT_CODE_BYTES);
     const char *language = job->request.language ? job->request.language : "python";
     struct error err = {0};
@@ -474,9 +513,11 @@ static int run_prompt(struct job *job)
         message_print("%s in the session '%s'; an empty line ends a block, Ctrl-C interrupts, "
                       "Ctrl-D leaves",
                       language, job->request.session);
-    cell_prompt_init(&prompt, job->cancel_fd, str_starts(language, "py"));
+    begin_prompt(job, &prompt, language);
     while ((r = cell_prompt_read(&prompt, &cell, &err)) > 0 && !is_leave(&cell)) {
         run_cell(job, buf_text(&cell), cell.length);
+        if (job->is_amid && prompt.edits) /* the prompt begins a line */
+            (void)fd_write_all(STDERR_FILENO, "\n", 1);
         if (job->signal && job->signal != SIGINT)
             return 128 + job->signal;
         if (job->output.failure < 0)

@@ -16,6 +16,7 @@ int session_run(const struct invocation *invocation);
 int exec_run(const struct invocation *invocation);
 int complete_run(const struct invocation *invocation);
 int code_run(const struct invocation *invocation);
+int ask_run(const struct invocation *invocation);
 int context_run(const struct invocation *invocation);
 int shell_run(const struct invocation *invocation);
 int cp_run(const struct invocation *invocation);

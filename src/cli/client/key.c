@@ -88,6 +88,8 @@ static int action_new(struct action_job *job)
         json_object_set_new(body, "tenant", json_string(request->tenant));
     if (request->scopes)
         json_object_set_new(body, "scopes", scopes_array(request->scopes));
+    if (request->format)
+        json_object_set_new(body, "format", json_string(request->format));
     if (request->expires_ms)
         json_object_set_new(body, "expires_s", json_real((double)request->expires_ms / 1000));
     if (action_open(job, &err) < 0 ||
@@ -176,7 +178,7 @@ static int action_rm(struct action_job *job)
 /* ---- the table of actions ---- */
 
 static const struct action actions[] = {
-    {"new", 0, 0, "new [options]", "name tenant scopes expires quiet", .run = action_new},
+    {"new", 0, 0, "new [options]", "name tenant scopes format expires quiet", .run = action_new},
     {"ls", 0, 0, "ls", "quiet", .run = action_ls},
     {"rm", 1, 63, "rm ID...", "quiet", .run = action_rm},
     {"rotate", 1, 1, "rotate ID [--grace TIME]", "grace quiet", .run = action_rotate},

@@ -19,6 +19,7 @@ static const struct client_row {
     {"session", session_run},
     {"exec", exec_run},
     {"code", code_run},
+    {"ask", ask_run},
     {"context", context_run},
     {"shell", shell_run},
     {"cp", cp_run},
