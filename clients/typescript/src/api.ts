@@ -14,6 +14,8 @@ export type ErrorCode =
     | "busy"
     | "cancelled"
     | "command_not_found"
+    | "container_expired"
+    | "container_not_found"
     | "context_not_found"
     | "context_taken"
     | "dataset_taken"
@@ -21,8 +23,12 @@ export type ErrorCode =
     | "engine"
     | "execution_ended"
     | "execution_not_found"
+    | "file_not_found"
     | "folder_not_empty"
     | "forbidden"
+    | "idempotency_key_reused"
+    | "idempotency_key_running"
+    | "idempotent_reply_gone"
     | "image_not_found"
     | "image_unusable"
     | "install_denied"
@@ -30,9 +36,11 @@ export type ErrorCode =
     | "key_not_found"
     | "link_expired"
     | "method_not_allowed"
+    | "model_server_error"
     | "name_taken"
     | "no_daemon"
     | "no_interpreter"
+    | "no_model_server"
     | "no_network"
     | "not_a_terminal"
     | "not_executable"
@@ -44,11 +52,13 @@ export type ErrorCode =
     | "path_not_folder"
     | "path_not_found"
     | "path_refused"
+    | "previous_response_not_found"
     | "provider_unavailable"
     | "quota_exceeded"
     | "range_not_satisfiable"
     | "read_only"
     | "refused"
+    | "response_not_found"
     | "run_differs"
     | "session_ambiguous"
     | "session_ended"
@@ -110,10 +120,61 @@ export interface ChangeEvent {
     type: "file" | "folder";
 }
 
+export interface ChatFile {
+    name: string;
+    id: string;
+    url: string;
+    mime: string;
+    bytes: number;
+}
+
+export interface ChatOutput {
+    type: "text" | "image/png" | "error";
+    content: string;
+}
+
+export interface ChatReply {
+    content: string;
+    files: ChatFile[];
+    code_log: ChatStep[];
+    session: string;
+    container: string;
+    note?: string;
+    log?: Record<string, unknown>[];
+    usage?: Record<string, unknown>;
+}
+
+export interface ChatStep {
+    code: string;
+    output: ChatOutput;
+}
+
 export interface ClosedEvent {
     code: string;
     message: string;
     quota?: string;
+}
+
+export interface Container {
+    id: string;
+    object: string;
+    name: string;
+    created_at: number;
+    status: "running" | "expired";
+    last_active_at: number;
+    expires_after: Record<string, unknown>;
+    memory_limit: "1g" | "4g" | "16g" | "64g" | null;
+    network_policy: Record<string, unknown> | null;
+}
+
+export interface ContainerFile {
+    id: string;
+    object: string;
+    container_id: string;
+    created_at: number;
+    bytes: number;
+    path: string;
+    source: "user" | "assistant";
 }
 
 export interface Context {
@@ -232,6 +293,17 @@ export interface Key {
     expires_at?: string | null;
     used_at?: string | null;
     key?: string;
+}
+
+export interface OpenAIErrorError {
+    message: string;
+    type: string;
+    param: string | null;
+    code: string | null;
+}
+
+export interface OpenAIError {
+    error: OpenAIErrorError;
 }
 
 export interface Output {
@@ -369,6 +441,17 @@ export interface Tool {
     annotations: Record<string, boolean>;
 }
 
+export interface UploadedFile {
+    id: string;
+    object: string;
+    bytes: number;
+    created_at: number;
+    filename: string;
+    purpose: "assistants" | "batch" | "fine-tune" | "vision" | "user_data" | "evals";
+    status: string;
+    expires_at?: number;
+}
+
 export interface ValueEvent {
     data: Record<string, unknown>;
     truncated: string[];
@@ -396,6 +479,13 @@ export interface BuildTemplateBody {
     warm_up?: string[];
 }
 
+export interface CancelResponseReply {
+    id: string;
+    object: string;
+    status: string;
+    output: Record<string, unknown>[];
+}
+
 export interface ChangeModeBody {
     path: string;
     mode: string;
@@ -403,6 +493,35 @@ export interface ChangeModeBody {
 
 export interface ChangeModeReply {
     path: string;
+}
+
+export interface ChatBodyFilesItem {
+    name?: string;
+    content?: string;
+    content_base64?: string;
+    file_id?: string;
+}
+
+export interface ChatBody {
+    message: string;
+    files?: (string | ChatBodyFilesItem)[];
+    session?: string;
+    model?: string;
+    stream?: boolean;
+    verbose?: boolean;
+}
+
+export interface CreateContainerBodyExpiresAfter {
+    anchor: "last_active_at";
+    minutes: number;
+}
+
+export interface CreateContainerBody {
+    name: string;
+    file_ids?: string[] | null;
+    expires_after?: CreateContainerBodyExpiresAfter;
+    memory_limit?: "1g" | "4g" | "16g" | "64g" | null;
+    network_policy?: Record<string, unknown> | null;
 }
 
 export interface CreateContextBody {
@@ -415,7 +534,27 @@ export interface CreateKeyBody {
     name?: string;
     tenant?: string;
     scopes?: ("run" | "sessions" | "files" | "metrics" | "admin" | "operator")[];
+    format?: "bailey" | "e2b";
     expires_s?: number;
+}
+
+export interface CreateResponseBody {
+    model?: string;
+    input: string | Record<string, unknown>[];
+    instructions?: string | null;
+    tools?: Record<string, unknown>[];
+    stream?: boolean;
+    store?: boolean;
+    background?: boolean;
+    include?: string[];
+    previous_response_id?: string | null;
+}
+
+export interface CreateResponseReply {
+    id: string;
+    object: string;
+    status: string;
+    output: Record<string, unknown>[];
 }
 
 export interface CreateSessionBodyLimits {
@@ -445,6 +584,18 @@ export interface CreateSessionBody {
     datasets?: CreateSessionBodyDatasetsItem[];
 }
 
+export interface DeleteContainerReply {
+    id: string;
+    object: string;
+    deleted: boolean;
+}
+
+export interface DeleteContainerFileReply {
+    id: string;
+    object: string;
+    deleted: boolean;
+}
+
 export interface DeleteFileReply {
     path: string;
 }
@@ -453,8 +604,20 @@ export interface DeleteKeyReply {
     id: string;
 }
 
+export interface DeleteResponseReply {
+    id: string;
+    object: string;
+    deleted: boolean;
+}
+
 export interface DeleteTemplateReply {
     name: string;
+}
+
+export interface DeleteUploadedFileReply {
+    id: string;
+    object: string;
+    deleted: boolean;
 }
 
 export interface ExecBodyPty {
@@ -506,6 +669,13 @@ export interface ExtendSessionBody {
     seconds: number;
 }
 
+export interface GetResponseReply {
+    id: string;
+    object: string;
+    status: string;
+    output: Record<string, unknown>[];
+}
+
 export interface HealthReply {
     status: string;
 }
@@ -535,6 +705,22 @@ export interface LinkArtifactReply {
 
 export interface ListArtifactsReply {
     artifacts: Artifact[];
+}
+
+export interface ListContainerFilesReply {
+    object: string;
+    data: ContainerFile[];
+    first_id: string | null;
+    last_id: string | null;
+    has_more: boolean;
+}
+
+export interface ListContainersReply {
+    object: string;
+    data: Container[];
+    first_id: string | null;
+    last_id: string | null;
+    has_more: boolean;
 }
 
 export interface ListContextsReply {
@@ -568,6 +754,12 @@ export interface ListProcessesReply {
     processes: Process[];
 }
 
+export interface ListResponseInputReply {
+    object: string;
+    data: Record<string, unknown>[];
+    has_more: boolean;
+}
+
 export interface ListSessionsReply {
     sessions: Session[];
 }
@@ -578,6 +770,14 @@ export interface ListTemplatesReply {
 
 export interface ListToolsReply {
     tools: Tool[];
+}
+
+export interface ListUploadedFilesReply {
+    object: string;
+    data: UploadedFile[];
+    first_id: string | null;
+    last_id: string | null;
+    has_more: boolean;
 }
 
 export interface MakeFolderBody {
@@ -659,6 +859,18 @@ export interface RunCellBody {
     collect?: boolean;
 }
 
+export interface RunCodeboxBody {
+    code: string;
+    language?: "python" | "javascript" | "bash";
+    context?: string;
+    timeout?: number;
+}
+
+export interface RunCodeboxReply {
+    type: "text" | "image/png" | "error";
+    content: string;
+}
+
 export interface SignalProcessBody {
     signal: string | number;
 }
@@ -692,16 +904,25 @@ export const operations = {
     audit: { method: "GET", path: "/v1/audit" },
     buildTemplate: { method: "POST", path: "/v1/templates" },
     callTool: { method: "POST", path: "/v1/tools/{name}" },
+    cancelResponse: { method: "POST", path: "/v1/responses/{id}/cancel" },
     changeMode: { method: "POST", path: "/v1/sessions/{id}/files/chmod" },
+    chat: { method: "POST", path: "/v1/chat" },
+    createContainer: { method: "POST", path: "/v1/containers" },
+    createContainerFile: { method: "POST", path: "/v1/containers/{id}/files" },
     createContext: { method: "POST", path: "/v1/sessions/{id}/contexts" },
     createKey: { method: "POST", path: "/v1/keys" },
+    createResponse: { method: "POST", path: "/v1/responses" },
     createSession: { method: "POST", path: "/v1/sessions" },
     deleteArtifact: { method: "DELETE", path: "/v1/artifacts/{id}" },
+    deleteContainer: { method: "DELETE", path: "/v1/containers/{id}" },
+    deleteContainerFile: { method: "DELETE", path: "/v1/containers/{id}/files/{file}" },
     deleteContext: { method: "DELETE", path: "/v1/sessions/{id}/contexts/{context}" },
     deleteFile: { method: "DELETE", path: "/v1/sessions/{id}/files" },
     deleteKey: { method: "DELETE", path: "/v1/keys/{id}" },
+    deleteResponse: { method: "DELETE", path: "/v1/responses/{id}" },
     deleteSession: { method: "DELETE", path: "/v1/sessions/{id}" },
     deleteTemplate: { method: "DELETE", path: "/v1/templates/{name}" },
+    deleteUploadedFile: { method: "DELETE", path: "/v1/files/{id}" },
     docs: { method: "GET", path: "/docs" },
     events: { method: "GET", path: "/v1/events" },
     exec: { method: "POST", path: "/v1/sessions/{id}/exec" },
@@ -710,10 +931,16 @@ export const operations = {
     extendSession: { method: "POST", path: "/v1/sessions/{id}/extend" },
     followProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/events" },
     getArtifact: { method: "GET", path: "/v1/artifacts/{id}/info" },
+    getContainer: { method: "GET", path: "/v1/containers/{id}" },
+    getContainerFile: { method: "GET", path: "/v1/containers/{id}/files/{file}" },
+    getContainerFileContent: { method: "GET", path: "/v1/containers/{id}/files/{file}/content" },
     getOutput: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}/output" },
     getProcess: { method: "GET", path: "/v1/sessions/{id}/processes/{execution}" },
+    getResponse: { method: "GET", path: "/v1/responses/{id}" },
     getSession: { method: "GET", path: "/v1/sessions/{id}" },
     getTemplate: { method: "GET", path: "/v1/templates/{name}" },
+    getUploadedFile: { method: "GET", path: "/v1/files/{id}" },
+    getUploadedFileContent: { method: "GET", path: "/v1/files/{id}/content" },
     giveDataset: { method: "PUT", path: "/v1/sessions/{id}/datasets/{name}" },
     health: { method: "GET", path: "/healthz" },
     info: { method: "GET", path: "/v1/info" },
@@ -722,6 +949,8 @@ export const operations = {
     keepArtifact: { method: "POST", path: "/v1/artifacts/{id}/keep" },
     linkArtifact: { method: "POST", path: "/v1/artifacts/{id}/link" },
     listArtifacts: { method: "GET", path: "/v1/artifacts" },
+    listContainerFiles: { method: "GET", path: "/v1/containers/{id}/files" },
+    listContainers: { method: "GET", path: "/v1/containers" },
     listContexts: { method: "GET", path: "/v1/sessions/{id}/contexts" },
     listDatasets: { method: "GET", path: "/v1/sessions/{id}/datasets" },
     listFiles: { method: "GET", path: "/v1/sessions/{id}/files/list" },
@@ -729,9 +958,11 @@ export const operations = {
     listOutputs: { method: "GET", path: "/v1/sessions/{id}/outputs" },
     listPackages: { method: "GET", path: "/v1/sessions/{id}/packages" },
     listProcesses: { method: "GET", path: "/v1/sessions/{id}/processes" },
+    listResponseInput: { method: "GET", path: "/v1/responses/{id}/input_items" },
     listSessions: { method: "GET", path: "/v1/sessions" },
     listTemplates: { method: "GET", path: "/v1/templates" },
     listTools: { method: "GET", path: "/v1/tools" },
+    listUploadedFiles: { method: "GET", path: "/v1/files" },
     makeFolder: { method: "POST", path: "/v1/sessions/{id}/files/mkdir" },
     metrics: { method: "GET", path: "/metrics" },
     moveFile: { method: "POST", path: "/v1/sessions/{id}/files/move" },
@@ -748,13 +979,102 @@ export const operations = {
     rotateKey: { method: "POST", path: "/v1/keys/{id}/rotate" },
     run: { method: "POST", path: "/v1/run" },
     runCell: { method: "POST", path: "/v1/sessions/{id}/code" },
+    runCodebox: { method: "POST", path: "/v1/sessions/{id}/codebox" },
     sessionEvents: { method: "GET", path: "/v1/sessions/{id}/events" },
     signalProcess: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/signal" },
     statFile: { method: "GET", path: "/v1/sessions/{id}/files/stat" },
     stopRun: { method: "DELETE", path: "/v1/run/{execution}" },
+    uploadFile: { method: "POST", path: "/v1/files" },
     verifyTemplate: { method: "POST", path: "/v1/templates/{name}/verify" },
     warm: { method: "GET", path: "/v1/warm" },
     watchFiles: { method: "GET", path: "/v1/sessions/{id}/files/watch" },
     writeFile: { method: "PUT", path: "/v1/sessions/{id}/files" },
     writeInput: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/stdin" },
 } as const satisfies Record<string, Operation>;
+
+export const CALLER_SETTINGS: readonly string[] = [
+    "DOCKER_CPU_LIMIT",
+    "DOCKER_MEMORY_LIMIT",
+    "SANDBOX_AUTO_INSTALL",
+    "SANDBOX_BLOCKED_IMPORTS",
+    "SANDBOX_BLOCK_DANGEROUS_IMPORTS",
+    "SANDBOX_CPU_LIMIT",
+    "SANDBOX_DISK_LIMIT",
+    "SANDBOX_FALLBACK",
+    "SANDBOX_ISOLATION",
+    "SANDBOX_MAX_OUTPUT_KB",
+    "SANDBOX_MEMORY_LIMIT",
+    "SANDBOX_NODE",
+    "SANDBOX_PIDS_LIMIT",
+    "SANDBOX_PYTHON",
+    "SANDBOX_SESSION_IDLE",
+    "SANDBOX_SESSION_MAX_AGE",
+    "SANDBOX_STORE_CODE",
+    "SANDBOX_TEMPLATE",
+    "SANDBOX_TIMEOUT_SEC",
+    "SANDBOX_TYPE",
+];
+
+export const DAEMON_SETTINGS: readonly string[] = [
+    "BAILEY_CODE_INTERPRETER",
+    "BAILEY_CODE_INTERPRETER_CLAIM_TIMEOUT",
+    "BAILEY_CODE_INTERPRETER_EXECUTION_TIMEOUT",
+    "BAILEY_CODE_INTERPRETER_ITEM_SHAPE",
+    "BAILEY_CODE_INTERPRETER_PER",
+    "BAILEY_DAEMON_IDLE",
+    "BAILEY_LOG_FORMAT",
+    "BAILEY_STATE_DIR",
+    "BAILEY_UPSTREAM_KEY_FILE",
+    "BAILEY_UPSTREAM_MODEL",
+    "BAILEY_UPSTREAM_TIMEOUT",
+    "BAILEY_UPSTREAM_URL",
+    "DOCKER_CERT_PATH",
+    "DOCKER_HOST",
+    "DOCKER_IMAGE",
+    "DOCKER_NETWORK_ENABLED",
+    "DOCKER_POOL_SIZE",
+    "DOCKER_PULL_WAIT",
+    "DOCKER_RUNTIME",
+    "DOCKER_TLS_VERIFY",
+    "SANDBOX_ARTIFACT_TIME",
+    "SANDBOX_AUDIT_KEEP",
+    "SANDBOX_AUDIT_SIZE",
+    "SANDBOX_BODY_TIME",
+    "SANDBOX_CODE_TIME",
+    "SANDBOX_CORS_ORIGINS",
+    "SANDBOX_DATASET_FOLDERS",
+    "SANDBOX_E2B_TEMPLATES",
+    "SANDBOX_EXECUTE_OPEN",
+    "SANDBOX_EXECUTE_OUTPUT",
+    "SANDBOX_HEAD_TIME",
+    "SANDBOX_HOSTS",
+    "SANDBOX_ID_BASE",
+    "SANDBOX_INDEX_HOSTS",
+    "SANDBOX_INSTALL_ALLOW",
+    "SANDBOX_INSTALL_DENY",
+    "SANDBOX_INSTALL_SIZE",
+    "SANDBOX_INSTALL_TIMEOUT",
+    "SANDBOX_INTERPRETERS",
+    "SANDBOX_LINK_TIME",
+    "SANDBOX_LISTEN",
+    "SANDBOX_LOG_TIME",
+    "SANDBOX_MAX_CONCURRENT",
+    "SANDBOX_MAX_SESSIONS",
+    "SANDBOX_POOL_MEMORY",
+    "SANDBOX_POOL_SIZE",
+    "SANDBOX_QUEUE",
+    "SANDBOX_QUOTA_BYTES",
+    "SANDBOX_QUOTA_CPU",
+    "SANDBOX_QUOTA_DISK",
+    "SANDBOX_QUOTA_MEMORY",
+    "SANDBOX_QUOTA_REQUESTS",
+    "SANDBOX_QUOTA_RUNS",
+    "SANDBOX_QUOTA_SESSIONS",
+    "SANDBOX_ROOT",
+    "SANDBOX_SESSION_QUOTA",
+    "SANDBOX_STOP_GRACE",
+    "SANDBOX_SUPPORTED_LANGUAGES",
+    "SANDBOX_TLS_CERTIFICATE",
+    "SANDBOX_TLS_KEY",
+    "SANDBOX_WARM",
+];

@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { operations, VERSION, type Info, type Operation, type Session, type Template } from "./api.js";
 import { errorFrom, errorFromReply, SandboxConnectionError, SandboxError, SandboxTimeoutError } from "./errors.js";
-import { configured, local } from "./find.js";
+import { configured, local, settings } from "./find.js";
 import { CommandResult } from "./results.js";
 import { describeAddress, EventParser, given, pathOf, targetOf, type Address, type Query, type ServerEvent } from "./wire.js";
 
@@ -33,7 +33,10 @@ export interface RequestOptions {
     body?: unknown;
     content?: Uint8Array | Readable;
     headers?: Record<string, string>;
-    /** The request makes something: it gets an Idempotency-Key, the same on every try. */
+    /**
+     * The request makes something: it gets an Idempotency-Key, the same on every try, so that the server does it
+     * once; it is sent again also when the connection was lost.
+     */
     makes?: boolean;
     /** The reply may take as long as the work takes, so there is no time limit here. */
     waits?: boolean;
@@ -46,6 +49,7 @@ export class Client {
     readonly #options: ClientOptions;
     readonly #headers: Record<string, string>;
     #address: Promise<Address> | undefined;
+    #settings: Promise<string | undefined> | undefined;
     #agent: http.Agent | undefined;
     readonly #sockets = new Set<Socket>();
 
@@ -60,6 +64,15 @@ export class Client {
     /** @internal */
     get headers(): Record<string, string> {
         return { ...this.#headers };
+    }
+
+    /**
+     * @internal The same for what does something: what this process's environment sets (SANDBOX_MEMORY_LIMIT, ...) goes
+     * along, as with the command line. Looking and ending ask for no settings.
+     */
+    async actingHeaders(): Promise<Record<string, string>> {
+        const text = await (this.#settings ??= settings(this.#named));
+        return text === undefined ? this.headers : { ...this.headers, "Bailey-Settings": text };
     }
 
     /** @internal Where the server is; for the local daemon the first call finds or starts it. */
@@ -82,7 +95,8 @@ export class Client {
 
     /** Sends a request and returns its reply, not read yet; a status of 400 and more is thrown. */
     async request(operation: Operation, options: RequestOptions = {}): Promise<http.IncomingMessage> {
-        const headers: Record<string, string> = { ...this.#headers, ...options.headers };
+        const isActing = operation.method === "POST" || operation.method === "PUT";
+        const headers: Record<string, string> = { ...(isActing ? await this.actingHeaders() : this.#headers), ...options.headers };
         let content = options.content;
         if (options.body !== undefined) {
             content = Buffer.from(JSON.stringify(options.body));
@@ -101,7 +115,7 @@ export class Client {
                 const body = (await readAll(reply)).toString("utf8");
                 throw errorFromReply(reply.statusCode ?? 0, body, reply.headers["retry-after"]);
             } catch (error) {
-                const pause = this.#pauseMs(operation, error, tries);
+                const pause = this.#pauseMs(operation, error, tries, options.makes ?? false);
                 if (pause === undefined || !isRepeatable || options.signal?.aborted) throw error;
                 if (error instanceof SandboxConnectionError && !error.wasSent && !this.#named) this.#address = undefined;
                 await sleep(pause);
@@ -110,12 +124,13 @@ export class Client {
     }
 
     /** Milliseconds before another try; undefined: another try is not safe, or has no point. */
-    #pauseMs(operation: Operation, error: unknown, tries: number): number | undefined {
+    #pauseMs(operation: Operation, error: unknown, tries: number, makes: boolean): number | undefined {
         if (tries >= (this.#options.retries ?? RETRIES)) return undefined;
         if (error instanceof SandboxConnectionError) {
-            return !error.wasSent || operation.method === "GET" ? Math.min(2000, 50 * 4 ** tries) : undefined;
+            return !error.wasSent || operation.method === "GET" || makes ? Math.min(2000, 50 * 4 ** tries) : undefined;
         }
-        if (error instanceof SandboxError && error.status === 503 && error.retryAfterSeconds !== undefined) {
+        const isRunning = makes && error instanceof SandboxError && error.code === "idempotency_key_running";
+        if (error instanceof SandboxError && (error.status === 503 || isRunning) && error.retryAfterSeconds !== undefined) {
             return error.retryAfterSeconds <= LONGEST_PAUSE_S ? error.retryAfterSeconds * 1000 : undefined;
         }
         return undefined;

@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { access, constants, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { delimiter, join } from "node:path";
+import { CALLER_SETTINGS, DAEMON_SETTINGS } from "./api.js";
 import { NoServerError } from "./errors.js";
 import { parseAddress, unixAddress, type Address } from "./wire.js";
 
@@ -15,6 +16,24 @@ type Environment = Record<string, string | undefined>;
 export function configured(url: string | undefined, env: Environment = process.env): Address | undefined {
     const chosen = url ?? env["BAILEY_URL"];
     return chosen ? parseAddress(chosen) : undefined;
+}
+
+/**
+ * The header Bailey-Settings: what the environment sets, as the command line sends it. Keys of the daemon only
+ * go to the local one, which has to agree with them; paths of interpreters only to a server of this machine.
+ */
+export async function settings(named: Address | undefined, env: Environment = process.env): Promise<string | undefined> {
+    const found: Record<string, string> = {};
+    const isElsewhere = named !== undefined && named.socketPath === undefined;
+    for (const name of named === undefined ? [...CALLER_SETTINGS, ...DAEMON_SETTINGS] : CALLER_SETTINGS) {
+        const value = env[name];
+        const isProgram = name === "SANDBOX_PYTHON" || name === "SANDBOX_NODE";
+        if (!value || (isProgram && isElsewhere)) continue;
+        found[name] = isProgram && !value.includes("/") ? ((await onPath(value, env)) ?? value) : value;
+    }
+    if (Object.keys(found).length === 0) return undefined;
+    // a header is ASCII
+    return JSON.stringify(found).replace(/[\u007f-\uffff]/g, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
 function stateFolder(env: Environment): string | undefined {

@@ -65,7 +65,7 @@ export class FrameParser {
 export async function openWebSocket(client: Client, target: string): Promise<[Socket, Buffer]> {
     const address = await client.address();
     const key = randomBytes(16).toString("base64");
-    const { Accept: _accept, ...headers } = client.headers;
+    const { Accept: _accept, ...headers } = await client.actingHeaders();
     return new Promise((resolve, reject) => {
         const request = (address.isTls ? https : http).request({
             ...client.reach(address), path: address.prefix + target, agent: false,

@@ -19,6 +19,8 @@ ErrorCode = Literal[
     "busy",
     "cancelled",
     "command_not_found",
+    "container_expired",
+    "container_not_found",
     "context_not_found",
     "context_taken",
     "dataset_taken",
@@ -26,8 +28,12 @@ ErrorCode = Literal[
     "engine",
     "execution_ended",
     "execution_not_found",
+    "file_not_found",
     "folder_not_empty",
     "forbidden",
+    "idempotency_key_reused",
+    "idempotency_key_running",
+    "idempotent_reply_gone",
     "image_not_found",
     "image_unusable",
     "install_denied",
@@ -35,9 +41,11 @@ ErrorCode = Literal[
     "key_not_found",
     "link_expired",
     "method_not_allowed",
+    "model_server_error",
     "name_taken",
     "no_daemon",
     "no_interpreter",
+    "no_model_server",
     "no_network",
     "not_a_terminal",
     "not_executable",
@@ -49,11 +57,13 @@ ErrorCode = Literal[
     "path_not_folder",
     "path_not_found",
     "path_refused",
+    "previous_response_not_found",
     "provider_unavailable",
     "quota_exceeded",
     "range_not_satisfiable",
     "read_only",
     "refused",
+    "response_not_found",
     "run_differs",
     "session_ambiguous",
     "session_ended",
@@ -130,6 +140,38 @@ class ChangeEvent(TypedDict):
     type: Literal["file", "folder"]
 
 
+class ChatFile(TypedDict):
+    name: str
+    id: str
+    url: str
+    mime: str
+    bytes: int
+
+
+class ChatOutput(TypedDict):
+    type: Literal["text", "image/png", "error"]
+    content: str
+
+
+class _ChatReply(TypedDict):
+    content: str
+    files: List["ChatFile"]
+    code_log: List["ChatStep"]
+    session: str
+    container: str
+
+
+class ChatReply(_ChatReply, total=False):
+    note: str
+    log: List[Dict[str, Any]]
+    usage: Dict[str, Any]
+
+
+class ChatStep(TypedDict):
+    code: str
+    output: "ChatOutput"
+
+
 class _ClosedEvent(TypedDict):
     code: str
     message: str
@@ -137,6 +179,28 @@ class _ClosedEvent(TypedDict):
 
 class ClosedEvent(_ClosedEvent, total=False):
     quota: str
+
+
+class Container(TypedDict):
+    id: str
+    object: str
+    name: str
+    created_at: int
+    status: Literal["running", "expired"]
+    last_active_at: int
+    expires_after: Dict[str, Any]
+    memory_limit: Literal["1g", "4g", "16g", "64g", None]
+    network_policy: Optional[Dict[str, Any]]
+
+
+class ContainerFile(TypedDict):
+    id: str
+    object: str
+    container_id: str
+    created_at: int
+    bytes: int
+    path: str
+    source: Literal["user", "assistant"]
 
 
 class _Context(TypedDict):
@@ -270,6 +334,17 @@ class Key(_Key, total=False):
     expires_at: Optional[str]
     used_at: Optional[str]
     key: str
+
+
+class OpenAIErrorError(TypedDict):
+    message: str
+    type: str
+    param: Optional[str]
+    code: Optional[str]
+
+
+class OpenAIError(TypedDict):
+    error: "OpenAIErrorError"
 
 
 class _Output(TypedDict):
@@ -419,6 +494,20 @@ class Tool(TypedDict):
     annotations: Dict[str, bool]
 
 
+class _UploadedFile(TypedDict):
+    id: str
+    object: str
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: Literal["assistants", "batch", "fine-tune", "vision", "user_data", "evals"]
+    status: str
+
+
+class UploadedFile(_UploadedFile, total=False):
+    expires_at: int
+
+
 class _ValueEvent(TypedDict):
     data: Dict[str, Any]
     truncated: List[str]
@@ -452,6 +541,13 @@ class BuildTemplateBody(_BuildTemplateBody, total=False):
     warm_up: List[str]
 
 
+class CancelResponseReply(TypedDict):
+    id: str
+    object: str
+    status: str
+    output: List[Dict[str, Any]]
+
+
 class ChangeModeBody(TypedDict):
     path: str
     mode: str
@@ -459,6 +555,41 @@ class ChangeModeBody(TypedDict):
 
 class ChangeModeReply(TypedDict):
     path: str
+
+
+class ChatBodyFilesItem(TypedDict, total=False):
+    name: str
+    content: str
+    content_base64: str
+    file_id: str
+
+
+class _ChatBody(TypedDict):
+    message: str
+
+
+class ChatBody(_ChatBody, total=False):
+    files: List[Union[str, "ChatBodyFilesItem"]]
+    session: str
+    model: str
+    stream: bool
+    verbose: bool
+
+
+class CreateContainerBodyExpiresAfter(TypedDict):
+    anchor: Literal["last_active_at"]
+    minutes: int
+
+
+class _CreateContainerBody(TypedDict):
+    name: str
+
+
+class CreateContainerBody(_CreateContainerBody, total=False):
+    file_ids: Optional[List[str]]
+    expires_after: "CreateContainerBodyExpiresAfter"
+    memory_limit: Literal["1g", "4g", "16g", "64g", None]
+    network_policy: Optional[Dict[str, Any]]
 
 
 class CreateContextBody(TypedDict, total=False):
@@ -471,7 +602,30 @@ class CreateKeyBody(TypedDict, total=False):
     name: str
     tenant: str
     scopes: List[Literal["run", "sessions", "files", "metrics", "admin", "operator"]]
+    format: Literal["bailey", "e2b"]
     expires_s: float
+
+
+class _CreateResponseBody(TypedDict):
+    input: Union[str, List[Dict[str, Any]]]
+
+
+class CreateResponseBody(_CreateResponseBody, total=False):
+    model: str
+    instructions: Optional[str]
+    tools: List[Dict[str, Any]]
+    stream: bool
+    store: bool
+    background: bool
+    include: List[str]
+    previous_response_id: Optional[str]
+
+
+class CreateResponseReply(TypedDict):
+    id: str
+    object: str
+    status: str
+    output: List[Dict[str, Any]]
 
 
 class CreateSessionBodyLimits(TypedDict, total=False):
@@ -504,6 +658,18 @@ class CreateSessionBody(TypedDict, total=False):
     datasets: List["CreateSessionBodyDatasetsItem"]
 
 
+class DeleteContainerReply(TypedDict):
+    id: str
+    object: str
+    deleted: bool
+
+
+class DeleteContainerFileReply(TypedDict):
+    id: str
+    object: str
+    deleted: bool
+
+
 class DeleteFileReply(TypedDict):
     path: str
 
@@ -512,8 +678,20 @@ class DeleteKeyReply(TypedDict):
     id: str
 
 
+class DeleteResponseReply(TypedDict):
+    id: str
+    object: str
+    deleted: bool
+
+
 class DeleteTemplateReply(TypedDict):
     name: str
+
+
+class DeleteUploadedFileReply(TypedDict):
+    id: str
+    object: str
+    deleted: bool
 
 
 class ExecBodyPty(TypedDict):
@@ -577,6 +755,13 @@ class ExtendSessionBody(TypedDict):
     seconds: float
 
 
+class GetResponseReply(TypedDict):
+    id: str
+    object: str
+    status: str
+    output: List[Dict[str, Any]]
+
+
 class HealthReply(TypedDict):
     status: str
 
@@ -606,6 +791,22 @@ class LinkArtifactReply(TypedDict):
 
 class ListArtifactsReply(TypedDict):
     artifacts: List["Artifact"]
+
+
+class ListContainerFilesReply(TypedDict):
+    object: str
+    data: List["ContainerFile"]
+    first_id: Optional[str]
+    last_id: Optional[str]
+    has_more: bool
+
+
+class ListContainersReply(TypedDict):
+    object: str
+    data: List["Container"]
+    first_id: Optional[str]
+    last_id: Optional[str]
+    has_more: bool
 
 
 class ListContextsReply(TypedDict):
@@ -639,6 +840,12 @@ class ListProcessesReply(TypedDict):
     processes: List["Process"]
 
 
+class ListResponseInputReply(TypedDict):
+    object: str
+    data: List[Dict[str, Any]]
+    has_more: bool
+
+
 class ListSessionsReply(TypedDict):
     sessions: List["Session"]
 
@@ -649,6 +856,14 @@ class ListTemplatesReply(TypedDict):
 
 class ListToolsReply(TypedDict):
     tools: List["Tool"]
+
+
+class ListUploadedFilesReply(TypedDict):
+    object: str
+    data: List["UploadedFile"]
+    first_id: Optional[str]
+    last_id: Optional[str]
+    has_more: bool
 
 
 class _MakeFolderBody(TypedDict):
@@ -740,6 +955,21 @@ class RunCellBody(_RunCellBody, total=False):
     collect: bool
 
 
+class _RunCodeboxBody(TypedDict):
+    code: str
+
+
+class RunCodeboxBody(_RunCodeboxBody, total=False):
+    language: Literal["python", "javascript", "bash"]
+    context: str
+    timeout: float
+
+
+class RunCodeboxReply(TypedDict):
+    type: Literal["text", "image/png", "error"]
+    content: str
+
+
 class SignalProcessBody(TypedDict):
     signal: Union[str, int]
 
@@ -770,16 +1000,25 @@ class WriteInputReply(TypedDict):
 AUDIT = Operation("GET", "/v1/audit")
 BUILD_TEMPLATE = Operation("POST", "/v1/templates")
 CALL_TOOL = Operation("POST", "/v1/tools/{name}")
+CANCEL_RESPONSE = Operation("POST", "/v1/responses/{id}/cancel")
 CHANGE_MODE = Operation("POST", "/v1/sessions/{id}/files/chmod")
+CHAT = Operation("POST", "/v1/chat")
+CREATE_CONTAINER = Operation("POST", "/v1/containers")
+CREATE_CONTAINER_FILE = Operation("POST", "/v1/containers/{id}/files")
 CREATE_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts")
 CREATE_KEY = Operation("POST", "/v1/keys")
+CREATE_RESPONSE = Operation("POST", "/v1/responses")
 CREATE_SESSION = Operation("POST", "/v1/sessions")
 DELETE_ARTIFACT = Operation("DELETE", "/v1/artifacts/{id}")
+DELETE_CONTAINER = Operation("DELETE", "/v1/containers/{id}")
+DELETE_CONTAINER_FILE = Operation("DELETE", "/v1/containers/{id}/files/{file}")
 DELETE_CONTEXT = Operation("DELETE", "/v1/sessions/{id}/contexts/{context}")
 DELETE_FILE = Operation("DELETE", "/v1/sessions/{id}/files")
 DELETE_KEY = Operation("DELETE", "/v1/keys/{id}")
+DELETE_RESPONSE = Operation("DELETE", "/v1/responses/{id}")
 DELETE_SESSION = Operation("DELETE", "/v1/sessions/{id}")
 DELETE_TEMPLATE = Operation("DELETE", "/v1/templates/{name}")
+DELETE_UPLOADED_FILE = Operation("DELETE", "/v1/files/{id}")
 DOCS = Operation("GET", "/docs")
 EVENTS = Operation("GET", "/v1/events")
 EXEC = Operation("POST", "/v1/sessions/{id}/exec")
@@ -788,10 +1027,16 @@ EXECUTE_HEALTH = Operation("GET", "/health")
 EXTEND_SESSION = Operation("POST", "/v1/sessions/{id}/extend")
 FOLLOW_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}/events")
 GET_ARTIFACT = Operation("GET", "/v1/artifacts/{id}/info")
+GET_CONTAINER = Operation("GET", "/v1/containers/{id}")
+GET_CONTAINER_FILE = Operation("GET", "/v1/containers/{id}/files/{file}")
+GET_CONTAINER_FILE_CONTENT = Operation("GET", "/v1/containers/{id}/files/{file}/content")
 GET_OUTPUT = Operation("GET", "/v1/sessions/{id}/processes/{execution}/output")
 GET_PROCESS = Operation("GET", "/v1/sessions/{id}/processes/{execution}")
+GET_RESPONSE = Operation("GET", "/v1/responses/{id}")
 GET_SESSION = Operation("GET", "/v1/sessions/{id}")
 GET_TEMPLATE = Operation("GET", "/v1/templates/{name}")
+GET_UPLOADED_FILE = Operation("GET", "/v1/files/{id}")
+GET_UPLOADED_FILE_CONTENT = Operation("GET", "/v1/files/{id}/content")
 GIVE_DATASET = Operation("PUT", "/v1/sessions/{id}/datasets/{name}")
 HEALTH = Operation("GET", "/healthz")
 INFO = Operation("GET", "/v1/info")
@@ -800,6 +1045,8 @@ INTERRUPT_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/inte
 KEEP_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/keep")
 LINK_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/link")
 LIST_ARTIFACTS = Operation("GET", "/v1/artifacts")
+LIST_CONTAINER_FILES = Operation("GET", "/v1/containers/{id}/files")
+LIST_CONTAINERS = Operation("GET", "/v1/containers")
 LIST_CONTEXTS = Operation("GET", "/v1/sessions/{id}/contexts")
 LIST_DATASETS = Operation("GET", "/v1/sessions/{id}/datasets")
 LIST_FILES = Operation("GET", "/v1/sessions/{id}/files/list")
@@ -807,9 +1054,11 @@ LIST_KEYS = Operation("GET", "/v1/keys")
 LIST_OUTPUTS = Operation("GET", "/v1/sessions/{id}/outputs")
 LIST_PACKAGES = Operation("GET", "/v1/sessions/{id}/packages")
 LIST_PROCESSES = Operation("GET", "/v1/sessions/{id}/processes")
+LIST_RESPONSE_INPUT = Operation("GET", "/v1/responses/{id}/input_items")
 LIST_SESSIONS = Operation("GET", "/v1/sessions")
 LIST_TEMPLATES = Operation("GET", "/v1/templates")
 LIST_TOOLS = Operation("GET", "/v1/tools")
+LIST_UPLOADED_FILES = Operation("GET", "/v1/files")
 MAKE_FOLDER = Operation("POST", "/v1/sessions/{id}/files/mkdir")
 METRICS = Operation("GET", "/metrics")
 MOVE_FILE = Operation("POST", "/v1/sessions/{id}/files/move")
@@ -826,12 +1075,101 @@ RESTART_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/restar
 ROTATE_KEY = Operation("POST", "/v1/keys/{id}/rotate")
 RUN = Operation("POST", "/v1/run")
 RUN_CELL = Operation("POST", "/v1/sessions/{id}/code")
+RUN_CODEBOX = Operation("POST", "/v1/sessions/{id}/codebox")
 SESSION_EVENTS = Operation("GET", "/v1/sessions/{id}/events")
 SIGNAL_PROCESS = Operation("POST", "/v1/sessions/{id}/processes/{execution}/signal")
 STAT_FILE = Operation("GET", "/v1/sessions/{id}/files/stat")
 STOP_RUN = Operation("DELETE", "/v1/run/{execution}")
+UPLOAD_FILE = Operation("POST", "/v1/files")
 VERIFY_TEMPLATE = Operation("POST", "/v1/templates/{name}/verify")
 WARM = Operation("GET", "/v1/warm")
 WATCH_FILES = Operation("GET", "/v1/sessions/{id}/files/watch")
 WRITE_FILE = Operation("PUT", "/v1/sessions/{id}/files")
 WRITE_INPUT = Operation("POST", "/v1/sessions/{id}/processes/{execution}/stdin")
+
+CALLER_SETTINGS = (
+    "DOCKER_CPU_LIMIT",
+    "DOCKER_MEMORY_LIMIT",
+    "SANDBOX_AUTO_INSTALL",
+    "SANDBOX_BLOCKED_IMPORTS",
+    "SANDBOX_BLOCK_DANGEROUS_IMPORTS",
+    "SANDBOX_CPU_LIMIT",
+    "SANDBOX_DISK_LIMIT",
+    "SANDBOX_FALLBACK",
+    "SANDBOX_ISOLATION",
+    "SANDBOX_MAX_OUTPUT_KB",
+    "SANDBOX_MEMORY_LIMIT",
+    "SANDBOX_NODE",
+    "SANDBOX_PIDS_LIMIT",
+    "SANDBOX_PYTHON",
+    "SANDBOX_SESSION_IDLE",
+    "SANDBOX_SESSION_MAX_AGE",
+    "SANDBOX_STORE_CODE",
+    "SANDBOX_TEMPLATE",
+    "SANDBOX_TIMEOUT_SEC",
+    "SANDBOX_TYPE",
+)
+
+DAEMON_SETTINGS = (
+    "BAILEY_CODE_INTERPRETER",
+    "BAILEY_CODE_INTERPRETER_CLAIM_TIMEOUT",
+    "BAILEY_CODE_INTERPRETER_EXECUTION_TIMEOUT",
+    "BAILEY_CODE_INTERPRETER_ITEM_SHAPE",
+    "BAILEY_CODE_INTERPRETER_PER",
+    "BAILEY_DAEMON_IDLE",
+    "BAILEY_LOG_FORMAT",
+    "BAILEY_STATE_DIR",
+    "BAILEY_UPSTREAM_KEY_FILE",
+    "BAILEY_UPSTREAM_MODEL",
+    "BAILEY_UPSTREAM_TIMEOUT",
+    "BAILEY_UPSTREAM_URL",
+    "DOCKER_CERT_PATH",
+    "DOCKER_HOST",
+    "DOCKER_IMAGE",
+    "DOCKER_NETWORK_ENABLED",
+    "DOCKER_POOL_SIZE",
+    "DOCKER_PULL_WAIT",
+    "DOCKER_RUNTIME",
+    "DOCKER_TLS_VERIFY",
+    "SANDBOX_ARTIFACT_TIME",
+    "SANDBOX_AUDIT_KEEP",
+    "SANDBOX_AUDIT_SIZE",
+    "SANDBOX_BODY_TIME",
+    "SANDBOX_CODE_TIME",
+    "SANDBOX_CORS_ORIGINS",
+    "SANDBOX_DATASET_FOLDERS",
+    "SANDBOX_E2B_TEMPLATES",
+    "SANDBOX_EXECUTE_OPEN",
+    "SANDBOX_EXECUTE_OUTPUT",
+    "SANDBOX_HEAD_TIME",
+    "SANDBOX_HOSTS",
+    "SANDBOX_ID_BASE",
+    "SANDBOX_INDEX_HOSTS",
+    "SANDBOX_INSTALL_ALLOW",
+    "SANDBOX_INSTALL_DENY",
+    "SANDBOX_INSTALL_SIZE",
+    "SANDBOX_INSTALL_TIMEOUT",
+    "SANDBOX_INTERPRETERS",
+    "SANDBOX_LINK_TIME",
+    "SANDBOX_LISTEN",
+    "SANDBOX_LOG_TIME",
+    "SANDBOX_MAX_CONCURRENT",
+    "SANDBOX_MAX_SESSIONS",
+    "SANDBOX_POOL_MEMORY",
+    "SANDBOX_POOL_SIZE",
+    "SANDBOX_QUEUE",
+    "SANDBOX_QUOTA_BYTES",
+    "SANDBOX_QUOTA_CPU",
+    "SANDBOX_QUOTA_DISK",
+    "SANDBOX_QUOTA_MEMORY",
+    "SANDBOX_QUOTA_REQUESTS",
+    "SANDBOX_QUOTA_RUNS",
+    "SANDBOX_QUOTA_SESSIONS",
+    "SANDBOX_ROOT",
+    "SANDBOX_SESSION_QUOTA",
+    "SANDBOX_STOP_GRACE",
+    "SANDBOX_SUPPORTED_LANGUAGES",
+    "SANDBOX_TLS_CERTIFICATE",
+    "SANDBOX_TLS_KEY",
+    "SANDBOX_WARM",
+)

@@ -10,6 +10,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Iterator, List, Mapping, Optional
 
+from ._api import CALLER_SETTINGS, DAEMON_SETTINGS
 from ._errors import NoServerError
 from ._wire import Address
 
@@ -90,6 +91,25 @@ def local(env: Optional[Mapping[str, str]] = None) -> Address:
     except (ValueError, KeyError, TypeError):
         raise NoServerError("the local daemon does not say where its socket is: "
                             f"{status.stderr.strip() or status.stdout.strip()}") from None
+
+
+def settings(named: Optional[Address], env: Optional[Mapping[str, str]] = None) -> Optional[str]:
+    """The header Bailey-Settings: what the environment sets, as the command line sends it.
+
+    Keys of the daemon only go to the local one, which has to agree with them; paths of interpreters only to
+    a server of this machine.
+    """
+    env = os.environ if env is None else env
+    names = CALLER_SETTINGS + (DAEMON_SETTINGS if named is None else ())
+    found = {name: env[name] for name in names if env.get(name)}
+    for name in ("SANDBOX_PYTHON", "SANDBOX_NODE"):
+        if named is not None and named.socket is None:
+            found.pop(name, None)
+        elif name in found and "/" not in found[name]:
+            import shutil
+
+            found[name] = shutil.which(found[name], path=env.get("PATH")) or found[name]
+    return json.dumps(found, separators=(",", ":"), sort_keys=True) if found else None
 
 
 def configured(url: Optional[str], env: Optional[Mapping[str, str]] = None) -> Optional[Address]:

@@ -35,6 +35,8 @@ class Client:
     retries          how often a request is tried again where that is safe: no connection could be
                      made, the request only reads, or the server said 503 with Retry-After
     ssl_context      for servers with a certificate of your own
+
+    What this process's environment sets (SANDBOX_MEMORY_LIMIT, ...) goes along, as with the command line.
     """
 
     def __init__(self, url: Optional[str] = None, *, api_key: Optional[str] = None,
@@ -48,6 +50,7 @@ class Client:
         self._lock = Lock()
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity",
                          "User-Agent": AGENT}
+        self._settings = _find.settings(self._named)
         if key and (self._named is not None and self._named.socket is None):
             self._headers["Authorization"] = f"Bearer {key}"
 
@@ -76,16 +79,23 @@ class Client:
     def headers_for(self, more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
         return {**self._headers, **(more or {})}
 
+    def acting_headers(self) -> Dict[str, str]:
+        """The same for what does something: looking and ending ask for no settings."""
+        settings = {"Bailey-Settings": self._settings} if self._settings else {}
+        return self.headers_for(settings)
+
     def request(self, operation: Operation, path: Optional[str] = None, *,
                       query: Optional[Query] = None, body: Any = None, content: Body = None,
                       headers: Optional[Mapping[str, str]] = None, makes: bool = False,
                       timeout: Optional[float] = None, waits: bool = False) -> Reply:
         """Sends a request and returns its reply, not read yet; a status of 400 and more is raised.
 
-        makes    the request makes something: it gets an Idempotency-Key, the same on every try
+        makes    the request makes something: it gets an Idempotency-Key, the same on every try, so
+                 that the server does it once; it is sent again also when the connection was lost
         waits    the reply may take as long as the work takes, so there is no time limit here
         """
-        whole = self.headers_for(headers)
+        is_acting = operation.method in ("POST", "PUT")
+        whole = {**(self.acting_headers() if is_acting else self.headers_for()), **(headers or {})}
         if body is not None:
             content = json.dumps(body).encode("utf-8")
             whole["Content-Type"] = "application/json"
@@ -107,7 +117,7 @@ class Client:
                     return reply
                 self._raise(reply)
             except SandboxError as error:
-                pause = self._pause(operation, error, tries)
+                pause = self._pause(operation, error, tries, makes)
                 can_repeat = content is None or isinstance(content, bytes) or start is not None
                 if pause is None or not can_repeat:
                     raise
@@ -119,14 +129,16 @@ class Client:
                 cast(Any, content).seek(start)
             sleep(pause)
 
-    def _pause(self, operation: Operation, error: SandboxError, tries: int) -> Optional[float]:
+    def _pause(self, operation: Operation, error: SandboxError, tries: int,
+               makes: bool) -> Optional[float]:
         """Seconds before another try; None: another try is not safe, or has no point."""
         if tries >= self._retries or isinstance(error, SandboxTimeoutError):
             return None
         if isinstance(error, SandboxConnectionError):
-            is_safe = isinstance(error, ConnectFailed) or operation.method == "GET"
+            is_safe = isinstance(error, ConnectFailed) or operation.method == "GET" or makes
             return min(2.0, 0.05 * 4.0 ** tries) if is_safe else None
-        if error.status == 503 and error.retry_after_s is not None:
+        is_running = makes and error.code == "idempotency_key_running"
+        if (error.status == 503 or is_running) and error.retry_after_s is not None:
             return error.retry_after_s if error.retry_after_s <= LONGEST_PAUSE_S else None
         return None
 

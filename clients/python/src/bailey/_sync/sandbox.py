@@ -341,7 +341,7 @@ class Sandbox:
         query: Dict[str, Any] = {"execution": execution, "offset": offset} if execution else {
             "rows": rows, "columns": columns, "command": command}
         target = target_of(api.OPEN_TERMINAL.at(id=self.id), query)
-        headers = client.headers_for()
+        headers = client.acting_headers()
         for name in ("Host", "Accept", "Accept-Encoding"):
             headers.pop(name, None)
         channel = transport.channel(transport.address.prefix + target, headers, 60.0)
