@@ -491,6 +491,10 @@ static void some_make(uint64_t *state, struct launcher_make *make)
     make->staging = (uint8_t)chance(state, 8);
     if (chance(state, 3) == 0)
         some_text(state, make->tenant, sizeof(make->tenant));
+    if (chance(state, 3) == 0)
+        some_text(state, make->python, sizeof(make->python));
+    if (chance(state, 3) == 0)
+        some_text(state, make->node, sizeof(make->node));
 }
 
 /*

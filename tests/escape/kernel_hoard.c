@@ -136,6 +136,11 @@ static int take_posix_lock(void)
 {
     return lock_by(F_SETLK);
 }
+static int take_hidden_lock(void)
+{
+    prctl(PR_SET_DUMPABLE, 0);
+    return take_posix_lock();
+}
 static int take_ofd_lock(void)
 {
     return lock_by(37 /* F_OFD_SETLK */);
@@ -824,6 +829,7 @@ static const struct {
     {"xattr", take_xattr},
     {"xattr_memfd", take_xattr_memfd},
     {"posix_lock", take_posix_lock},
+    {"hidden_lock", take_hidden_lock},
     {"ofd_lock", take_ofd_lock},
     {"socket_filter", take_socket_filter},
     {"seccomp_filter", take_seccomp},
@@ -881,6 +887,7 @@ static const struct {
 int main(int argc, char **argv)
 {
     unsigned processes = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
+    int seconds = argc > 3 ? atoi(argv[3]) : 20;
     int (*take)(void) = NULL;
     unsigned long *counts =
         mmap(NULL, 4096 * 4, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -901,7 +908,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < processes; i++) {
         if (fork() == 0) {
             me = i;
-            time_t end = time(NULL) + 20;
+            time_t end = time(NULL) + seconds;
             errno = 0;
             while (take() >= 0) {
                 counts[i]++;
@@ -913,7 +920,7 @@ int main(int argc, char **argv)
             _exit(0);
         }
     }
-    time_t end = time(NULL) + 25;
+    time_t end = time(NULL) + seconds + 5;
     for (;;) {
         unsigned done = 0;
         count = 0;

@@ -18,32 +18,62 @@ from attack import held
 ONLY_WAYS = runtimes.OTHERS
 SAME = {
     "test_escape_filesystem": """
-        test_01_host_files_cannot_be_read test_10_inode_flood test_11_handles_and_the_lower_layer
+        test_01_host_files_cannot_be_read test_03_symlink_to_a_host_file_is_not_fetched
+        test_06_hard_link_to_a_file_outside test_07_links_planted_where_the_engine_writes
+        test_07_output_folder_replaced_by_a_link test_07_script_and_artifact_are_not_redirected
+        test_08_odd_nodes_are_skipped_and_never_block test_10_inode_flood test_10_sparse_file_costs_nothing_outside
+        test_11_handles_and_the_lower_layer
         test_12_mount_calls test_14_chroot_with_a_kept_folder test_15_two_boxes_share_nothing""",
     "test_escape_processes": """
-        test_17_no_descriptor_but_the_three test_20_ptrace_and_friends_of_init_parent_and_host
+        test_17_no_descriptor_but_the_three test_18_working_folder_that_is_gone
+        test_18_files_are_copied_in_only_beneath_the_box test_19_runtime_cannot_be_overwritten test_20_ptrace_and_friends_of_init_parent_and_host
         test_21_signals_reach_only_the_own_tree test_21_suicide_by_everything_is_reported
         test_22_host_processes_are_invisible test_22_keyrings test_23_kernel_settings
         test_24_cgroups_are_out_of_reach
-        test_25_daemons_end_with_the_run test_26_forks_end_at_the_limit
+        test_25_daemons_end_with_the_run test_25_daemons_end_with_a_timeout test_26_forks_end_at_the_limit
+        test_26_threads_end_at_the_limit test_26_bombs_end_with_the_run test_26_vfork_storm
         test_27_environment_has_only_what_was_declared test_28_limits_and_priorities_cannot_be_raised""",
     "test_escape_privilege": """
         test_29_no_new_namespace_by_any_call test_30_setns
         test_31_setuid_files_and_capabilities_give_nothing test_31_every_capability_set_is_empty
-        test_33_socket_families test_34_dangerous_calls test_35_io_uring
+        test_32_ids_and_groups
+        test_33_socket_families test_33_ports_and_sockets_of_the_host test_34_dangerous_calls test_35_io_uring
         test_36_other_calling_conventions test_37_high_halves_of_arguments test_37_personality
-        test_39_own_filter_weakens_nothing test_41_terminal_calls_are_refused
+        test_39_own_filter_weakens_nothing test_39_listener_weakens_nothing
+        test_40_other_ways_to_execute_gain_nothing test_41_terminal_calls_are_refused
         test_42_known_kernel_routes""",
     "test_escape_resources": """
-        test_57_tmpfs_fill_is_named test_60_forged_frames_are_only_output
-        test_60_forged_artifacts_are_not_believed test_62_stopped_and_uninterruptible""",
+        test_57_tmpfs_fill_is_named test_57_memory_ends_at_the_limit test_57_page_cache_flood
+        test_58_spinning_threads_end_at_the_wall_limit test_58_signal_loop
+        test_59_flood_is_cut_and_counted test_59_streams_do_not_mix_and_small_writes_count
+        test_59_invalid_utf8_and_control_bytes test_59_pipe_that_nobody_reads test_59_reader_that_goes_away
+        test_60_forged_frames_are_only_output
+        test_60_forged_artifacts_are_not_believed test_61_every_exit_is_the_true_one test_61_core_dump_stays_nowhere
+        test_62_sleep_past_the_deadline test_62_stopped_and_uninterruptible""",
+    "test_escape_trust": """
+        test_44_outputs_do_not_become_configuration_or_hooks test_44_names_do_not_leave_the_folder
+        test_44_files_of_the_host_that_others_execute test_45_host_variables_and_modules_run_nowhere
+        test_45_overridden_builtins_do_not_forge_the_result""",
     "test_kernel_memory": """
-        test_76_uncounted_kernel_memory_is_refused test_76_uncounted_kernel_memory_is_watched""",
+        test_76_uncounted_kernel_memory_is_refused test_76_uncounted_kernel_memory_is_watched
+        test_76_ordinary_numbers_of_sockets_and_locks_are_no_attack
+        test_76_copying_goes_on_without_attributes test_82_proc_locks_is_hidden""",
     "test_session_guest": """
+        test_59_output_without_an_end test_61_a_child_that_keeps_the_output_open test_63_nothing_is_lost_between_connections
         test_60_frames_on_every_descriptor test_20_the_warden_cannot_be_reached test_21_kill_everything
         test_17_what_a_command_holds""",
-    "test_session_neighbours": "test_16_sockets_of_the_daemon",
-    "test_session_outputs": "test_08_what_is_no_file test_08_output_folder_is_a_link",
+    "test_session_neighbours": """
+        pair test_15_nothing_is_shared test_16_sockets_of_the_daemon test_16_files_of_the_other
+        test_65_executions_of_the_other test_65_outputs_and_datasets_of_the_other
+        test_69_tools_with_ids_of_another""",
+    "test_session_outputs": """
+        test_07_hostile_names_stay_in_the_folder test_07_links_planted_outside_are_not_followed
+        test_08_what_is_no_file test_08_swapped_while_it_is_collected test_08_output_folder_is_a_link
+        test_09_copies_of_a_folder_with_links""",
+    "test_session_paths": """
+        planted test_02_odd_names_stay_inside test_03_links_at_the_end test_04_links_on_the_way
+        test_03_links_that_stay_inside_work test_18_a_folder_that_leads_out""",
+    "test_session_races": "test_05_swapped_while_the_api_works test_05_moved_away_while_it_is_written",
 }
 
 
@@ -53,7 +83,7 @@ def take_over(attacks):
         pytest.register_assert_rewrite(file)
         module = importlib.import_module(file)
         for name in names.split():
-            assert not hasattr(here, name), f"{name} is in two files"
+            assert not hasattr(here, name), f"{name} is in two files"  # and fixtures that these tests need
             setattr(here, name, getattr(module, name))
 
 

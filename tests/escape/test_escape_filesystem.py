@@ -243,7 +243,7 @@ except OSError as e:
     found["end"] = errno.errorcode[e.errno]
 found["depth"] = depth
 done()
-""", "--disk", "256m")
+""", "--disk", "256m", "--memory", "512m")
     if box.way.deny and outcome.result["exit_code"] != 0:
         # What is too deep to be measured there counts as more than any limit.
         assert outcome.meta["disk_full"] and outcome.meta["signal"] == 9, outcome

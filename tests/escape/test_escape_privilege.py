@@ -158,7 +158,8 @@ found["drop groups"] = call("setgroups", 0, 0)
 found["chown"] = attempt(lambda: (open("f", "w").close(), os.chown("f", 0, 0)))
 """)
     assert 0 not in found["uids"] + found["gids"], found
-    assert found["groups"] == [], found
+    own = found["gids"][:1] if box.way.name == "docker" else []  # Docker names a user's own group again
+    assert found["groups"] in ([], own), found
     for name in ("setuid", "setresuid", "setresgid", "chown"):
         held(found[name], "EPERM", "EINVAL")
     held(found["setgroups"], "EPERM", "EINVAL")

@@ -444,6 +444,9 @@ found["parent"] = readable(f"/proc/{os.getppid()}/environ")
 """, "--env", "DECLARED=yes", env=host)
     env = found["env"]
     assert env["DECLARED"] == "yes"
+    # What is left by this name is the box's own: `python -m pip`.
+    modules = env.pop("PYTHONPATH", "/bin/modules")
+    assert modules.endswith("/bin/modules") and canary.secret not in modules
     assert not set(host) & set(env)
     known = {"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME", "PWD",
              "SHELL", "TERM", "DECLARED", "HOSTNAME", "OLDPWD", "SHLVL", "_", "OUTPUT_DIR"}

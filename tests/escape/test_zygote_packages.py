@@ -5,6 +5,7 @@ every descriptor it ever sees and tries to signal, trace, read and enter every p
 the owner use that template, and others have boxes without it. Where there is one id only the kernel lets
 it send signals, which docs/security.md says; nothing else.
 """
+import json
 import os
 import pathlib
 import re
@@ -38,6 +39,21 @@ STRAY = ("import os, signal\n"
          "    if os.fork() == 0:\n"
          "        os.execv('/bin/sleep', ['stray-of-a-package', '1000'])\n"
          "    os._exit(0)\n")
+# Its very first line tells what the process is by then.
+EARLY = ("import json, os\n"
+         "if os.path.exists('/bailey/driver/_zygote.so'):\n"
+         "    rows = dict(row.split(':\\t', 1) for row in open('/proc/self/status').read().splitlines() if ':\\t' in row)\n"
+         "    about = {name: rows[name] for name in ('CapEff', 'CapPrm', 'CapBnd', 'Seccomp', 'NoNewPrivs')}\n"
+         "    about['environment'] = dict(os.environ)\n"
+         "    about['folders'] = sorted(os.listdir('/bailey'))\n"
+         "    about['state'] = os.path.exists(STATE)\n"
+         "    os.write(2, ('EARLY ' + json.dumps(about)).encode())\n")
+# A thread of native code: Python's own wait for the interpreter, which a zygote gives to nobody.
+SPINNER_C = ("#include <pthread.h>\n"
+             "static void *spin(void *none) { for (;;) __asm__ volatile(\"\"); return none; }\n"
+             "__attribute__((constructor)) static void start(void)\n"
+             "{ pthread_t thread; pthread_create(&thread, 0, spin, 0); }\n")
+SPINNER = LOADER.replace("hoard.so", "spinner.so")
 TALKER = ("import os, socket, threading\n"
           "if os.path.exists('/bailey/driver/_zygote.so'):\n"
           "    control = socket.socket(fileno=os.dup(3))\n"
@@ -52,11 +68,17 @@ def shelf():
         folder.chmod(0o755)
         native = folder / "hoard.so"
         subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", native, HERE / "hoard.c", "-lpthread"], check=True)
+        spinner = folder / "spinner.so"
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-x", "c", "-", "-o", spinner, "-lpthread"],
+                       input=SPINNER_C, text=True, check=True)
         files = {"hoard/__init__.py": LOADER, "hoard/hoard.so": native.read_bytes()}
         wheels.folder(folder / "wheels", wheels.Wheel("hoard", "1.0", files),
                       wheels.Wheel("unnamed", "1.0", {"unnamed.py": "", "unnamed.pth": PTH + "unnamed_folder\n",
                                                       "unnamed_folder/found.py": "x = 42\n", "sitecustomize.py": CUSTOM}),
+                      wheels.Wheel("early", "1.0", {"early.py": EARLY.replace("STATE", repr(str(folder)))}),
                       wheels.Wheel("stray", "1.0", {"stray.py": STRAY}),
+                      wheels.Wheel("spinner", "1.0", {"spinner/__init__.py": SPINNER,
+                                                      "spinner/spinner.so": spinner.read_bytes()}),
                       wheels.Wheel("talker", "1.0", {"talker.py": TALKER}))
         yield folder / "wheels"
 
@@ -65,10 +87,18 @@ def shelf():
 def server(request, shelf):
     if os.geteuid() != 0:
         pytest.skip("starts daemons as root and as an ordinary user: needs root")
-    with tenants.Server({"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": shelf, "SANDBOX_POOL_SIZE": "0"},
+    more = getattr(request.function, "settings", {})
+    with tenants.Server({"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": shelf, "SANDBOX_POOL_SIZE": "0", **more},
                         user=WAYS[request.param]) as running:
         running.is_split = request.param == "split"
         yield running
+
+
+def settings(**values):
+    def keep(test):
+        test.settings = values
+        return test
+    return keep
 
 
 def build(server, name):
@@ -194,6 +224,22 @@ def test_77_only_named_modules_run_in_a_zygote(server):
     assert box.cell(flags)["stdout"] == server.exec(box.id, "python", "-c", flags)["stdout"]
 
 
+@settings(PYTHONSTARTUP="/startup.py", PYTHONPATH="/nowhere", SECRET_OF_THE_HOST="x")
+def test_77_the_walls_of_a_zygote_stand_before_the_first_line_of_a_package(server):
+    """No capability and the filter; no variable of the server's; its own template and no folder of the host."""
+    build(server, "early")
+    Box(server.caller("one"), template="early")
+    said = re.findall(r"EARLY (\{.*\})", server.log.read_text(errors="replace"))
+    assert said, server.log.read_text(errors="replace")[-3000:]
+    for about in map(json.loads, said):
+        assert about["CapEff"] == about["CapPrm"] == "0" * 16, about
+        assert about["CapBnd"] == "0" * 16 or not server.is_split, about
+        assert about["Seccomp"] == "2" and about["NoNewPrivs"] == "1", about
+        assert not {"PYTHONSTARTUP", "SECRET_OF_THE_HOST"} & set(about["environment"]), about
+        assert about["environment"].get("PYTHONPATH") != "/nowhere", "only the box's own, for `python -m pip`"
+        assert set(about["folders"]) <= {"bin", "driver", "template", "tiers"} and about["state"] is False, about
+
+
 def strays():
     return [int(name) for name in os.listdir("/proc")
             if name.isdigit() and b"stray-of-a-package" in warm.read(f"/proc/{name}/cmdline")]
@@ -221,3 +267,22 @@ def test_77_a_zygote_that_prints_without_end_is_ended(server):
     serve.polled(lambda: server.log.read_text(errors="replace"), lambda text: "sends too many messages, ending it" in text,
                  "it was ended", support.PATIENCE)
     assert server.post("/v1/run", {"code": "print(42)"})["stdout"] == "42\n"
+
+
+@settings(SANDBOX_QUOTA_CPU="3")
+def test_77_what_package_code_computes_in_a_zygote_counts_for_its_tenant(server):
+    """A package leaves a thread running in the zygote: the quota of its tenant is used up, and of nobody else."""
+    build(server, "spinner")
+    one, other = server.caller("one"), server.caller("other")
+    session, told = Box(one, template="spinner").id, []
+
+    def ask():
+        reply = one.call("POST", f"/v1/sessions/{session}/code", {"code": "import spinner; print(42)"})
+        if reply.status == 200:
+            told.append(reply.json()["meta"]["usage"]["cpu_ms"] or 0)
+        return reply
+
+    reply = serve.polled(ask, lambda reply: reply.status != 200, "its quota is used up", 20)
+    assert reply.status == 429 and reply.error["quota"] == "cpu", reply
+    assert sum(told) < 2000, "its cells alone used that much"
+    assert other.post("/v1/run", {"code": "print(42)"})["stdout"] == "42\n"

@@ -19,6 +19,7 @@ ATTACKS = (
     stall.json_of_values, stall.json_of_numbers, stall.execute_of_values, stall.held_bodies,
     stall.held_mcp_bodies, stall.mcp_values, stall.websocket_values, stall.websocket_unfinished,
     stall.deaf_to_results, stall.deaf_to_events, stall.queued_cells, stall.edited_files,
+    stall.runs_with_files, stall.listed_processes, stall.volley_of_listings,
 )
 # These open connections one after another until there are LIMIT_CLIENTS or the time is over.
 CONNECTIONS_SECONDS = 10

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import support
+from sdk_server import NEWEST_NODE
 from serve import Connection
 
-NEWEST_NODE = "mcp-inspector/node_modules/node/bin/node"
+collect_ignore = ["clients"]  # run by the tests, with the clients' own packages
 
 
 class Cutter:

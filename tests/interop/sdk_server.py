@@ -8,6 +8,7 @@ import support
 import tenants
 import wheels
 
+NEWEST_NODE = "mcp-inspector/node_modules/node/bin/node"  # in the cache of tools/interop-setup
 CLIENTS = support.REPO / "clients"
 
 

@@ -666,3 +666,33 @@ def test_an_agent_of_a_framework_uses_the_sandbox(frameworks, server, framework)
         assert (seen["written"], seen["read"]) == ("3 bytes written to a.txt", "abc")
         assert seen["missing"].startswith("Error:") and "path_not_found" in seen["missing"]
         assert seen["installed"] == "installed castle 1.2, moat 1.0"
+
+
+# --- settings of this process
+
+
+def test_what_the_environment_sets_goes_along(kit, server, monkeypatch):
+    monkeypatch.setenv("SANDBOX_MEMORY_LIMIT", "96m")
+    monkeypatch.setenv("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "true")
+    with kit.sandbox() as made, kit.sandbox(memory="80m") as named:
+        said = server.get(f"/v1/sessions/{made.id}")
+        assert said["settings"]["SANDBOX_MEMORY_LIMIT"] == "96m" and said["limits"]["memory_bytes"] == 96 << 20
+        assert server.get(f"/v1/sessions/{named.id}")["limits"]["memory_bytes"] == 80 << 20  # an argument goes over it
+        with pytest.raises(bailey.SandboxError) as caught:
+            made.run_code("import socket")
+        assert caught.value.code == "blocked_import"
+    monkeypatch.setenv("SANDBOX_MEMORY_LIMIT", "999g")
+    with pytest.raises(bailey.SandboxError) as caught:
+        kit.sandbox().open()
+    assert "SANDBOX_MEMORY_LIMIT" in str(caught.value) and "999g" in str(caught.value)
+
+
+def test_an_interpreter_of_this_machine(kit, server, monkeypatch, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("env")
+    for part in (folder, *list(folder.parents)[:2]):
+        part.chmod(0o755)
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    monkeypatch.setenv("SANDBOX_PYTHON", str(folder / "venv/bin/python"))
+    with kit.sandbox() as made:
+        text = made.run_code("import sys; sys.prefix").text
+    assert (text == repr(str(folder / "venv"))) == (kit.way == "unix"), text  # a server elsewhere has its own

@@ -125,3 +125,31 @@ def test_other_runtimes(server, cache, project, runtime, way):
     shutil.copy(SMOKE, project / "smoke.mjs")
     out = run([program, *words[1:], "smoke.mjs"], cwd=project, env=server.client_env(way))
     assert json.loads(out) == ["2", "streamed\n", "fed", "text", 5, "path_not_found"]
+
+
+SETTINGS = """
+import { Sandbox } from "bailey-sandbox";
+try {
+    const sandbox = await Sandbox.create();
+    const blocked = await sandbox.runCode("import socket").catch((error) => error);
+    console.log(JSON.stringify({ id: sandbox.id, blocked: blocked.code }));
+    await sandbox.detach();
+} catch (error) {
+    console.log(JSON.stringify({ error: error.message }));
+}
+process.exit(0);
+"""
+
+
+@pytest.mark.parametrize("way", ["tcp", "unix"])
+def test_what_the_environment_sets_goes_along(server, project, way):
+    (project / "settings.mjs").write_text(SETTINGS)
+    command = [shutil.which("node"), "settings.mjs"]
+    env = server.client_env(way, SANDBOX_MEMORY_LIMIT="96m", SANDBOX_BLOCK_DANGEROUS_IMPORTS="true")
+    said = json.loads(run(command, cwd=project, env=env))
+    made = server.get(f"/v1/sessions/{said['id']}")
+    assert made["settings"]["SANDBOX_MEMORY_LIMIT"] == "96m" and made["limits"]["memory_bytes"] == 96 << 20
+    assert said["blocked"] == "blocked_import", said
+    server.end(said["id"])
+    said = json.loads(run(command, cwd=project, env=server.client_env(way, SANDBOX_MEMORY_LIMIT="999g")))
+    assert "SANDBOX_MEMORY_LIMIT" in said["error"] and "999g" in said["error"], said

@@ -113,10 +113,19 @@ def test_a_read_is_tried_again_after_a_lost_connection(kind, scripted):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_makes_something_is_not_tried_again_after_a_lost_connection(kind, scripted):
-    server = scripted("close", MADE)
+def test_what_makes_something_is_tried_again_with_the_same_key_after_a_lost_connection(kind, scripted):
+    running = (409, {"Retry-After": "0"}, {"error": {"code": "idempotency_key_running", "message": "later"}})
+    server = scripted("close", running, MADE)
+    assert call(kind, server.url, lambda c: c.run("1")).exit_code == 0
+    assert len(server.requests) == 3
+    assert len({headers["idempotency-key"] for _, _, headers, _ in server.requests}) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_has_no_key_is_not_tried_again_after_a_lost_connection(kind, scripted):
+    server = scripted("close", FINE)
     with pytest.raises(bailey.SandboxConnectionError):
-        call(kind, server.url, lambda c: c.run("1"))
+        call(kind, server.url, lambda c: c.tool("run_code", {"code": "1"}))
     assert len(server.requests) == 1
 
 
@@ -389,3 +398,41 @@ def test_blocking_and_asyncio_have_the_same_surface():
         renamed = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__",
                    "__aiter__": "__iter__", "__anext__": "__next__"}
         assert {renamed.get(n, n) for n in vars(waiting)} - {"__doc__"} == set(vars(plain)) - {"__doc__"}
+
+
+# --- settings of the environment
+
+
+SETTING = {"SANDBOX_MEMORY_LIMIT": "96m", "SANDBOX_MAX_SESSIONS": "9", "SANDBOX_TEMPLATE": "", "SANDBOX_NONSENSE": "1",
+           "SANDBOX_STORE_CODE": "n\u00e9ver", "BAILEY_LOG": "debug"}
+
+
+def test_what_the_environment_sets_as_a_header():
+    here, there = _wire.Address(socket="/run/x"), _wire.Address.parse("http://127.0.0.1:1")
+    said = _find.settings(None, SETTING)
+    assert said.isascii() and "\n" not in said
+    of_calls = {"SANDBOX_MEMORY_LIMIT": "96m", "SANDBOX_STORE_CODE": "n\u00e9ver"}
+    assert json.loads(said) == {**of_calls, "SANDBOX_MAX_SESSIONS": "9"}  # the local daemon has to agree
+    for named in (here, there):
+        assert json.loads(_find.settings(named, SETTING)) == of_calls
+    assert _find.settings(None, {"SANDBOX_TEMPLATE": ""}) is None
+
+
+def test_an_interpreter_is_found_here_and_stays_here(tmp_path):
+    python = tmp_path / "python9"
+    python.write_text("")
+    python.chmod(0o755)
+    env = {"SANDBOX_PYTHON": "python9", "SANDBOX_NODE": "/opt/node", "PATH": str(tmp_path)}
+    assert json.loads(_find.settings(None, env)) == {"SANDBOX_PYTHON": str(python), "SANDBOX_NODE": "/opt/node"}
+    assert json.loads(_find.settings(None, {**env, "PATH": "/nowhere"}))["SANDBOX_PYTHON"] == "python9"
+    assert _find.settings(_wire.Address.parse("http://127.0.0.1:1"), env) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_go_with_what_does_something(kind, scripted, monkeypatch):
+    monkeypatch.setenv("SANDBOX_MEMORY_LIMIT", "96m")
+    server = scripted(MADE, FINE)
+    call(kind, server.url, lambda c: c.run("1"))
+    call(kind, server.url, lambda c: c.sessions())
+    ran, looked = [headers.get("bailey-settings") for _, _, headers, _ in server.requests]
+    assert json.loads(ran) == {"SANDBOX_MEMORY_LIMIT": "96m"} and looked is None

@@ -3,15 +3,19 @@
 Each row of `ATTACKS` is what one guest or one key can send. While it runs, another process asks for
 /healthz and runs another tenant's cell, again and again, and the broker's memory is read. Prints a table, and
 fails when an answer took longer than ANSWER_MS at the 99th percentile, or the broker grew by more than GROWTH_MB.
+`turn` is a bound of the CPU time, in ms, that one turn of the broker's event loop took: it tells what the broker
+does from what the machine does besides.
 
     STALL_SECONDS  6: how long each attack goes on
     STALL_ONLY     names of attacks, separated by commas
+    STALL_LOGS     a folder for the daemons' logs
 """
 import base64
 import http.client
 import json
 import multiprocessing
 import os
+import re
 import resource
 import socket
 import struct
@@ -31,6 +35,7 @@ import watch  # noqa: E402
 ANSWER_MS, GROWTH_MB = 50, 64
 MIB = 1 << 20
 CONNECTIONS, TENANT_CONNECTIONS = 4096, 512  # LIMIT_CLIENTS, LIMIT_TENANT_CLIENTS
+LIMIT_CODE = 5 * MIB
 BODY = 15 * MIB + MIB // 2  # just below what a body of 16 MiB is refused for
 SETTINGS = {"SANDBOX_MAX_SESSIONS": "100", "SANDBOX_MEMORY_LIMIT": "512m"}
 
@@ -70,7 +75,7 @@ class Attacker:
                             f"Content-Length: {length}", *more, "", ""]).encode()
 
     def ask(self, method, target, body=b""):
-        """The status of the answer; 0: it was hung up."""
+        """The status of the reply; 0: the server closed the connection."""
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -87,6 +92,18 @@ class Attacker:
             connection.close()
         self.said[status] = self.said.get(status, 0) + 1
         return status
+
+    def get_json(self, method, target, body):
+        """The reply's JSON; {}: there was none."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, target, json.dumps(body).encode() if method != "GET" else None, {
+                "Authorization": f"Bearer {self.key}", "Content-Type": "application/json"})
+            return json.loads(connection.getresponse().read() or b"{}")
+        except (OSError, ValueError):
+            return {}
+        finally:
+            connection.close()
 
     def again(self, method, target, body):
         while not self.is_over():
@@ -424,6 +441,348 @@ def many_half_requests(attacker):
     many_connections(attacker, half)
 
 
+# ---- a key with many small things
+
+
+def volley(attacker, count, target):
+    """`count` connections that ask at the same moment, again and again."""
+    request = attacker.head("GET", target, 0)
+    peers = [attacker.connect() for _ in range(count)]
+    attacker.held += peers
+    while not attacker.is_over():
+        for peer in peers:
+            peer.sendall(request)
+        for at, peer in enumerate(peers):
+            status = read_reply(peer)
+            attacker.said[status] = attacker.said.get(status, 0) + 1
+            if status == 0 or status == 429:  # a connection over the share is closed behind its reply
+                peer.close()
+                peers[at] = attacker.connect()
+                attacker.held.append(peers[at])
+
+
+def read_reply(peer):
+    """The status of a whole reply; 0: there was none."""
+    text = b""
+    try:
+        while b"\r\n\r\n" not in text:
+            piece = peer.recv(65536)
+            if not piece:
+                return 0
+            text += piece
+        head, _, rest = text.partition(b"\r\n\r\n")
+        found = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        left = int(found.group(1)) - len(rest) if found else 0
+        while left > 0:
+            piece = peer.recv(min(left, 65536))
+            if not piece:
+                return 0
+            left -= len(piece)
+        return 0 if b"connection: close" in head.lower() else int(head.split()[1])
+    except OSError:
+        return 0
+
+
+def volley_of_requests(attacker):
+    volley(attacker, 200, "/v1/info")
+
+
+def volley_of_listings(attacker):
+    """The most that a reply without a box costs: many sessions, and all of their members."""
+    for _ in range(80):
+        attacker.ask("POST", "/v1/sessions", {"env": {"A": "x" * 1000}})
+    volley(attacker, 100, "/v1/sessions")
+
+
+def pipelined_requests(attacker):
+    """One connection that does not wait for the replies before it asks again."""
+    many = attacker.head("GET", "/v1/info", 0) * 500
+    peer = attacker.connect()
+    attacker.held.append(peer)
+    threading.Thread(target=drain, args=(peer,), daemon=True).start()
+    while not attacker.is_over():
+        try:
+            peer.sendall(many)
+        except OSError:
+            peer = attacker.connect()
+            attacker.held.append(peer)
+            threading.Thread(target=drain, args=(peer,), daemon=True).start()
+
+
+def drain(peer):
+    try:
+        while peer.recv(65536):
+            pass
+    except OSError:
+        pass
+
+
+def many_small_cells(attacker):
+    together(8, lambda: attacker.again("POST", attacker.path("code"), {"code": "1", "collect": False}))
+
+
+def cells_that_fail(attacker):
+    """Code that fails is stored, by default."""
+    together(4, lambda: attacker.again("POST", attacker.path("code"), {
+        "code": "#" + "token = 'abc' " * 60000 + "\n1/0", "collect": False}))
+
+
+def cells_with_secrets(attacker):
+    """Values of variables with secret names are looked for in what is stored."""
+    env = {f"TOKEN{i}": f"{i:05}" + "x" * 60 for i in range(900)}
+    attacker.again("POST", attacker.path("code"), {
+        "code": "print('x' * 900000)\n1/0\n#" + "x" * 900000, "collect": False, "env": env})
+
+
+def chunks_of_one_byte(attacker):
+    data = of_size(b"1\r\nx\r\n", 6 * MIB)
+    head = attacker.head("POST", "/v1/run", 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    while not attacker.is_over():
+        try:
+            peer = attacker.connect()
+            peer.sendall(head + b"9\r\n{\"code\":\"\r\n" + data + b"2\r\n\"}\r\n0\r\n\r\n")
+            status = read_reply(peer)
+            peer.close()
+        except OSError:
+            status = 0
+        attacker.said[status] = attacker.said.get(status, 0) + 1
+
+
+def heads_of_many_lines(attacker):
+    lines = [f"a{i}: b" for i in range(1000)]
+    request = attacker.head("GET", "/v1/info", 0, *lines)
+    cookies = attacker.head("GET", "/v1/info", 0, "Cookie: " + "; ".join(f"a{i}=b" for i in range(3000)))
+
+    def ask():
+        while not attacker.is_over():
+            for one in (request, cookies):
+                with attacker.connect() as peer:
+                    peer.sendall(one)
+                    status = read_reply(peer)
+                attacker.said[status] = attacker.said.get(status, 0) + 1
+    together(4, ask)
+
+
+def addresses_that_are_none(attacker):
+    def ask():
+        while not attacker.is_over():
+            attacker.ask("GET", "/v1/" + "/".join(["sesions"] * 60) + "?" + "&".join(
+                f"argumen{i}=x" for i in range(60)))
+    together(4, ask)
+
+
+def mcp_batches(attacker):
+    attacker.again("POST", "/mcp", of_size(b'{"jsonrpc":"2.0","id":1,"method":"ping"},', 4 * MIB, b"[", b"0]"))
+
+
+def large_parameters(attacker):
+    """A tool with code of five megabytes."""
+    together(3, lambda: attacker.again(
+        "POST", f"/v1/tools/run_code?session={attacker.session}",
+        {"code": "import os, sys\n" * (LIMIT_CODE // 16)}))
+
+
+def websocket_text(attacker):
+    peer = attacker.websocket("/v1/ws")
+    data = frame(0x81, of_size(b"\\u00e9", BODY, b'{"id":1,"type":"ping","x":"', b'"}'))
+    while not attacker.is_over():
+        try:
+            peer.sendall(data)
+            peer.recv(4096)
+        except OSError:
+            peer.close()
+            peer = attacker.websocket("/v1/ws")
+
+
+def websocket_pieces(attacker):
+    """Messages in pieces of one byte."""
+    def send():
+        piece = struct.pack("!BB4x", 0x00, 0x81) + b"x"
+        while not attacker.is_over():
+            try:
+                peer = attacker.websocket("/v1/ws")
+                peer.sendall(struct.pack("!BB4x", 0x01, 0x81) + b"x" + piece * 500000)
+                peer.close()
+            except (OSError, AssertionError):
+                pass
+    together(2, send)
+
+
+def websocket_pings(attacker):
+    def send():
+        peer = attacker.websocket("/v1/ws")
+        threading.Thread(target=drain, args=(peer,), daemon=True).start()
+        small = b'{"id":1,"type":"ping"}'
+        data = (struct.pack("!BB4x", 0x89, 0x80) + struct.pack("!BB4x", 0x81, 0x80 | len(small)) + small) * 5000
+        while not attacker.is_over():
+            try:
+                peer.sendall(data)
+            except OSError:
+                return
+    together(4, send)
+
+
+def websocket_input(attacker):
+    """Standard input by messages, as base64."""
+    made = attacker.get_json("POST", attacker.path("exec"), {
+        "argv": ["sh", "-c", "cat > /dev/null"], "stdin": True, "background": True})
+    peer = attacker.websocket(attacker.path("ws"))
+    text = json.dumps({"id": 1, "type": "stdin", "execution": made.get("execution_id"), "encoding": "base64",
+                       "data": base64.b64encode(b"x" * (10 * MIB)).decode()}).encode()
+    data = frame(0x81, text)
+    while not attacker.is_over():
+        try:
+            peer.sendall(data)
+            peer.recv(4096)
+        except OSError:
+            peer.close()
+            peer = attacker.websocket(attacker.path("ws"))
+
+
+def resumed_streams(attacker):
+    """A large log from its beginning, again and again."""
+    made = attacker.get_json("POST", attacker.path("exec"), {
+        "argv": ["sh", "-c", "head -c 60000000 /dev/urandom"], "timeout": 60, "background": True})
+    attacker.ask("GET", attacker.path(f"processes/{made.get('execution_id')}?wait=10"))
+    together(4, lambda: attacker.again(
+        "GET", attacker.path(f"processes/{made.get('execution_id')}/events"), b""))
+
+
+def whole_outputs(attacker):
+    made = attacker.get_json("POST", attacker.path("exec"), {
+        "argv": ["sh", "-c", "head -c 60000000 /dev/urandom"], "timeout": 60, "background": True})
+    attacker.ask("GET", attacker.path(f"processes/{made.get('execution_id')}?wait=10"))
+    together(4, lambda: attacker.again(
+        "GET", attacker.path(f"processes/{made.get('execution_id')}/output"), b""))
+
+
+def broken_text(attacker):
+    """Bytes that are not UTF-8, in output and in results."""
+    together(3, lambda: attacker.again("POST", attacker.path("exec"), {
+        "argv": ["sh", "-c", "head -c 3000000 /dev/urandom; head -c 3000000 /dev/zero | tr '\\0' '\\377' >&2"]}))
+
+
+def tiny_ranges(attacker):
+    """One byte of a large output, again and again, and many ranges at once."""
+    attacker.ask("POST", attacker.path("exec"), {"argv": ["sh", "-c", "head -c 50000000 /dev/zero > /tmp/output/a"]})
+    found = attacker.get_json("GET", "/v1/artifacts", {})
+    target = "/v1/artifacts/" + (found.get("artifacts") or [{"id": "x"}])[0]["id"]
+    one = attacker.head("GET", target, 0, "Range: bytes=1000000-1000000")
+    many = attacker.head("GET", target, 0, "Range: bytes=" + ",".join(f"{i}-{i}" for i in range(0, 20000, 2)))
+
+    def ask():
+        with attacker.connect() as peer:
+            while not attacker.is_over():
+                for request in (one, many):
+                    peer.sendall(request)
+                    status = read_reply(peer)
+                    attacker.said[status] = attacker.said.get(status, 0) + 1
+                    if status == 0:
+                        peer.close()
+                        peer = attacker.connect()
+    together(4, ask)
+
+
+def event_of_many_types(attacker):
+    cell(attacker, "for n in range(20): send(json.dumps({'type': 'display', 'data': {"
+                   "'application/x-%d' % i: 'x' * 20 for i in range(5000)}}).encode())")
+
+
+def broken_events(attacker):
+    cell(attacker, "for n in range(200): send(b'{\"type\":\"display\",\"data\":{\"text/plain\":\"' + "
+                   "b'\\xff\\xc3' * 100000 + b'\"}}')")
+
+
+def watched_files(attacker):
+    """Watches of a folder in which files come and go."""
+    for _ in range(30):
+        peer = attacker.connect()
+        attacker.held.append(peer)
+        peer.sendall(attacker.head("GET", attacker.path("files/watch?path=/workspace&recursive=true"), 0))
+        threading.Thread(target=drain, args=(peer,), daemon=True).start()
+    attacker.again("POST", attacker.path("exec"), {"timeout": 60, "argv": ["python3", "-c", """
+import os
+for i in range(100000):
+    os.close(os.open("/workspace/" + "n" * 200 + str(i % 50), os.O_CREAT | os.O_WRONLY))
+    os.unlink("/workspace/" + "n" * 200 + str(i % 50))
+"""]})
+
+
+def deep_tree(attacker):
+    attacker.ask("POST", attacker.path("exec"), {"timeout": 60, "argv": ["python3", "-c", """
+import os
+for wide in range(20):
+    os.chdir("/workspace")
+    for i in range(400):
+        os.mkdir("d%d" % wide)
+        os.chdir("d%d" % wide)
+"""]})
+    together(2, lambda: attacker.again("GET", attacker.path("files/list?path=/workspace&depth=64"), b""))
+
+
+def listed_processes(attacker):
+    """Long command lines, in a listing."""
+    for _ in range(80):
+        attacker.ask("POST", attacker.path("exec"), {"argv": ["true", "x" * 100000]})
+    together(2, lambda: attacker.again("GET", attacker.path("processes"), b""))
+
+
+def ended_sessions(attacker):
+    """Sessions with many outputs and executions, which are removed with them."""
+    while not attacker.is_over():
+        made = attacker.get_json("POST", "/v1/sessions", {})
+        for _ in range(3):
+            attacker.ask("POST", f"/v1/sessions/{made.get('id')}/exec", {"argv": ["python3", "-c", (
+                "import os\nfor i in range(900): open('/tmp/output/%d-%d' % (os.getpid(), i), 'w').write('x')")]})
+        attacker.ask("DELETE", f"/v1/sessions/{made.get('id')}", b"")
+
+
+def edits_of_many_places(attacker):
+    attacker.ask("POST", attacker.path("exec"), {"argv": ["sh", "-c", (
+        "head -c 8000000 /dev/zero | tr '\\0' x > /workspace/big")]})
+    together(2, lambda: attacker.again("POST", f"/v1/tools/sandbox_edit_file?session={attacker.session}", {
+        "file_path": "/workspace/big", "old_string": "x", "new_string": "z"}))
+
+
+def terminals(attacker):
+    """Terminals that write as fast as they can."""
+    for _ in range(8):
+        peer = attacker.websocket(attacker.path("pty/ws?command=yes"))
+        threading.Thread(target=drain, args=(peer,), daemon=True).start()
+    attacker.wait()
+
+
+def subscriptions(attacker):
+    """Every event to many subscriptions."""
+    for _ in range(20):
+        peer = attacker.websocket("/v1/ws")
+        for i in range(64):
+            text = json.dumps({"id": i, "type": "subscribe", "what": "events"}).encode()
+            peer.sendall(struct.pack("!BB4x", 0x81, 0x80 | len(text)) + text)
+        threading.Thread(target=drain, args=(peer,), daemon=True).start()
+    together(4, lambda: attacker.again("POST", attacker.path("exec"), {"argv": ["true"]}))
+
+
+def runs_with_files(attacker):
+    files = {f"f{i}.txt": base64.b64encode(b"x" * 8000).decode() for i in range(900)}
+    together(2, lambda: attacker.again("POST", "/execute", {"code": "1", "files": files}))
+
+
+def idempotent_bodies(attacker):
+    """Bodies are hashed, so that the same request is known again."""
+    body = of_size(b"\\u00e9", BODY, b'{"code":"', b'"}')
+    number = 0
+    while not attacker.is_over():
+        number += 1
+        with attacker.connect() as peer:
+            try:
+                peer.sendall(attacker.head("POST", "/v1/run", len(body), f"Idempotency-Key: k{number}") + body)
+                status = read_reply(peer)
+            except OSError:
+                status = 0
+        attacker.said[status] = attacker.said.get(status, 0) + 1
+
+
 def together(count, act):
     threads = [threading.Thread(target=act) for _ in range(count)]
     for thread in threads:
@@ -444,7 +803,12 @@ ATTACKS = (
     held_half_bodies, held_mcp_bodies, mcp_values, mcp_text, websocket_values, websocket_unfinished,
     deaf_to_results, deaf_to_events, deaf_to_output, deaf_to_the_bus, queued_cells, standard_inputs,
     edited_files, written_files, held_uploads, produced_files, many_contexts, large_environments,
-    long_command_lines, many_streams, many_websockets, many_kept_connections, many_half_requests,
+    long_command_lines, volley_of_requests, volley_of_listings, pipelined_requests, many_small_cells,
+    cells_that_fail, cells_with_secrets, chunks_of_one_byte, heads_of_many_lines, addresses_that_are_none,
+    mcp_batches, large_parameters, websocket_text, websocket_pieces, websocket_pings, websocket_input,
+    resumed_streams, whole_outputs, broken_text, tiny_ranges, event_of_many_types, broken_events,
+    watched_files, deep_tree, listed_processes, ended_sessions, edits_of_many_places, terminals, subscriptions,
+    runs_with_files, idempotent_bodies, many_streams, many_websockets, many_kept_connections, many_half_requests,
 )
 
 
@@ -483,9 +847,24 @@ def strike(attack, port, key, session, seconds, pipe):
             peer.close()
 
 
+TURNS = re.compile(r'^bailey_loop_turn_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
+
+
+def turns(server):
+    """How many turns of the broker's loop took at most so many seconds of CPU time."""
+    text = server.call("GET", "/metrics").body.decode()
+    return [(float(bound), int(count)) for bound, count in TURNS.findall(text)]
+
+
+def longest_turn(before, after):
+    """The bound in ms below which every turn in between was."""
+    counts = [(bound, late - early) for (bound, late), (_, early) in zip(after, before)]
+    return 1000 * next(bound for bound, count in counts if count == counts[-1][1])
+
+
 class Row:
-    def __init__(self, name, times, growth, said):
-        self.name, self.said = name, said
+    def __init__(self, name, times, growth, turn, said):
+        self.name, self.turn, self.said = name, turn, said
         self.health, self.cell = (1000 * harness.percentile(one, 99) for one in times)
         self.worst = 1000 * max(max(one) for one in times)
         self.count, self.growth = min(len(one) for one in times), growth / 1e6
@@ -495,7 +874,7 @@ class Row:
 
     def line(self):
         return (f"  {self.name:24} {self.health:9.1f} {self.cell:9.1f} {self.worst:9.1f} {self.growth:9.1f} "
-                f"{self.count:7}  {'TOO MUCH' if self.is_wrong() else 'ok':8}  {self.said}")
+                f"{self.turn:7.0f} {self.count:7}  {'TOO MUCH' if self.is_wrong() else 'ok':8}  {self.said}")
 
 
 def measure(attack, server, seconds):
@@ -506,6 +885,7 @@ def measure(attack, server, seconds):
             who.post(f"/v1/sessions/{session}/code", {"code": "1"}, 200)
     memory = watch.Memory("broker", server.get("/v1/info")["broker_pid"])
     memory.look(0)
+    before = turns(server)
     stop = multiprocessing.Event()
     times, told = multiprocessing.Pipe(), multiprocessing.Pipe()
     probing = multiprocessing.Process(target=probe, args=(server.port, victim.text, sessions[0], stop, times[1]))
@@ -526,21 +906,24 @@ def measure(attack, server, seconds):
     probing.join()
     striking.join()
     growth = max(size for _, size in memory.samples) - memory.samples[0][1]
-    return Row(attack.__name__, found, growth, said)
+    return Row(attack.__name__, found, growth, longest_turn(before, turns(server)), said)
 
 
 def main():
     only = [name for name in os.environ.get("STALL_ONLY", "").split(",") if name]
     seconds = float(os.environ.get("STALL_SECONDS") or 6)
+    logs = os.environ.get("STALL_LOGS")
     own.settle()
     wrong = []
     print(f"stall: one attacker at a time, {seconds:.0f} s each; another tenant's answers in ms, the broker's growth in "
-          f"MB\n  {'attack':24} {'/healthz':>9} {'cell p99':>9} {'worst':>9} {'growth':>9} {'asked':>7}")
+          f"MB\n  {'attack':24} {'/healthz':>9} {'cell p99':>9} {'worst':>9} {'growth':>9} {'turn <':>7} {'asked':>7}")
     for attack in ATTACKS:
         if only and attack.__name__ not in only:
             continue
         with tenants.Server(SETTINGS) as server:
             row = measure(attack, server, seconds)
+            if logs:
+                Path(logs, attack.__name__ + ".log").write_text(server.said())
         print(row.line(), flush=True)
         if row.is_wrong():
             wrong.append(row.name)

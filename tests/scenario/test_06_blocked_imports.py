@@ -15,6 +15,7 @@ def assert_blocked(result, *modules):
     assert result.error["code"] == "blocked_import"
     for module in modules:
         assert module in result.error["message"]
+    assert result.error["message"] in result["stderr"], result  # who reads only stderr reads it too
 
 
 def test_a_dangerous_import_is_not_run_and_the_error_helps(way):

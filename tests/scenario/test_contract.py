@@ -183,21 +183,21 @@ CODE_INTERPRETER = """providers:
 """
 
 
-def test_a_code_interpreter_is_valid_and_refused_by_serve(room):
+def test_a_code_interpreter_elsewhere_is_valid_and_refused_by_serve(room):
     room.write("bailey.yaml", CODE_INTERPRETER)
     shown = support.bailey("config", room=room)
     assert shown.status == 0 and shown.err == b"", shown
-    assert "providers.code_interpreter.enabled" in shown.stdout
+    assert "BAILEY_CODE_INTERPRETER " in shown.stdout
     assert "http://127.0.0.1:9/" in shown.stdout
     refused = support.bailey("serve", room=room)
     assert refused.status == 125 and refused.out == b"", refused
     assert len(refused.stderr.strip().splitlines()) == 1
-    assert "providers.code_interpreter.enabled" in refused.stderr and "Responses" in refused.stderr
+    assert "providers.code_interpreter.settings.sandbox_url" in refused.stderr
     before = set(support.descendants())
     made = support.bailey("session", "new", room=room)
     # The daemon that did not start comes to us, and may be ending still.
     support.wait_until(lambda: support.reap_orphans() or not set(support.descendants()) - before, "it has ended")
-    assert made.status == 125 and "providers.code_interpreter.enabled" in made.stderr, made
+    assert made.status == 125 and "settings.sandbox_url" in made.stderr, made
 
 
 @pytest.mark.parametrize("options", [[], ["-s", "any"]], ids=["alone", "by a daemon"])

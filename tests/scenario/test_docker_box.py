@@ -141,7 +141,8 @@ def test_the_root_is_read_only(running, inside):
 
 
 def test_what_can_be_written_has_a_size(running, inside):
-    tmpfs = running["HostConfig"]["Tmpfs"]
+    tmpfs = dict(running["HostConfig"]["Tmpfs"])
+    assert "size=4096" in tmpfs.pop("/mnt").split(",")  # for the link /mnt/data
     assert set(tmpfs) == {"/tmp", "/workspace", "/home/user"}
     for place, options in tmpfs.items():
         words = options.split(",")

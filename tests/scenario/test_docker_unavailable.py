@@ -160,10 +160,23 @@ def test_a_broker_that_is_killed_before_docker_is_needed(usual):
 
 @pytest.mark.skipif(not support.is_root(), reason="needs root, whose start gives up its rights")
 def test_a_root_start_without_docker_keeps_nothing_of_roots_for_it(room):
-    with serve.Daemon({"DOCKER_HOST": f"unix://{room.path}/nobody.sock"}) as daemon:
+    """The error says what to do, and that is enough."""
+    env = {"DOCKER_HOST": f"unix://{room.path}/fake.sock"}
+    with serve.Daemon(env, room=room) as daemon:
         made = daemon.session(type="docker")["id"]
-        result = daemon.exec(made, "true")
-        assert "this daemon was started without Docker" in result["meta"]["error"]["message"], result
+        fake = docker.FakeDockerd(room.path, version("1.24"))
+        try:
+            assert not hosts(daemon)
+            message = Ran(daemon.exec(made, "true")).error["message"]
+            for words in (NOT_THERE, "this daemon was started without Docker", "Start Docker", "bailey daemon stop",
+                          "systemctl restart bailey", "SANDBOX_TYPE=docker"):
+                assert words in message, message
+            assert daemon.bailey("daemon", "stop", "--force").status == 0
+            with serve.Daemon(env, room=room) as again:
+                reached = Ran(again.exec(again.session(type="docker")["id"], "true"))
+                assert "too old" in reached.error["message"], reached
+        finally:
+            fake.close()
 
 
 def test_a_daemon_with_a_fallback(room):

@@ -108,3 +108,13 @@ def test_a_cpu_limit_that_nobody_asked_for_is_not_called_missing():
     assert "cpu: no limit" in support.bailey("doctor").stdout
     assert "cpu: no limit" not in support.bailey(
         "doctor", env={"SANDBOX_CPU_LIMIT": "0.5"}).stdout
+
+
+def test_that_imports_are_not_checked_is_said_once_and_only_here(room):
+    notice = "imports are not checked"
+    assert support.bailey("doctor", room=room).stdout.count(notice) == 1
+    assert notice not in support.bailey("doctor", room=room, env={"SANDBOX_BLOCK_DANGEROUS_IMPORTS": "true"}).stdout
+    for words in (("run", "-c", "import socket"), ("run", "--explain", "-c", "import socket"), ("config",),
+                  ("prompt",)):
+        done = support.bailey(*words, room=room)
+        assert done.status == 0 and notice not in done.stdout + done.stderr, done

@@ -136,7 +136,7 @@ def test_cpu_time_agrees_with_what_the_guest_measures(walled):
             "print(sum(os.times()[:4]))")
     result = walled.run_json(code, "--timeout", "120")
     inside_ms = 1000 * float(result["stdout"])
-    assert round(inside_ms) >= 6000, result
+    assert round(inside_ms) >= 5900, result  # the kernel counts times() in ticks of 10 ms
     assert abs(result.meta["usage"]["cpu_ms"] - inside_ms) <= 0.05 * inside_ms, result
 
 

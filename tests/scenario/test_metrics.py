@@ -174,7 +174,9 @@ def test_the_queue(world):
         os.kill(launcher, signal.SIGCONT)
         for thread in threads:
             thread.join()
-    assert scrape(world.server)["bailey_queue_depth"] == 0
+    seen = scrape(world.server)
+    assert seen["bailey_queue_depth"] == 0
+    assert seen['bailey_queue_wait_seconds_count{tenant="acme"}'] == 4
 
 
 def test_the_pool():

@@ -145,12 +145,16 @@ def test_host_files_are_out_of_reach(seen):
     assert seen["host_home"] in ("ENOENT", "EACCES", "EPERM")
 
 
+MODULES = "/bin/modules"  # `python -m pip` of a box
+
+
 def test_the_environment_is_a_short_list(seen):
     assert "SECRET_TOKEN" not in seen["environ"]
     assert set(seen["environ"]) <= {
         "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM", "USER", "LOGNAME", "SHELL",
         "PWD", "TZ", "HOSTNAME", "OUTPUT_DIR", "MPLBACKEND", "PYTHONUNBUFFERED", "PYTHONUTF8",
-        "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "MPLCONFIGDIR", "XDG_CACHE_HOME"}
+        "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONPATH", "MPLCONFIGDIR", "XDG_CACHE_HOME"}
+    assert seen["environ"].get("PYTHONPATH", MODULES).endswith(MODULES), "the caller's own is not there"
 
 
 def test_home_and_working_folder_are_those_promised(seen_walled):

@@ -176,6 +176,11 @@ def prompt(there):
     assert "512" in other and "64 MB" not in other, "the limits are the server's"
 
 
+def ask(there):
+    done = there.call("ask", "hi")
+    assert done.status == 125 and "BAILEY_UPSTREAM_URL" in done.stderr, "this server has no model server"
+
+
 def mcp(there):
     process = support.start("mcp", env=there.env, room=there.room, stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -215,7 +220,7 @@ COMMANDS = {
     "run": run, "exec": exec_, "tool": tool, "session": session, "code": code, "context": context,
     "install": install, "shell": shell, "cp": files, "ls": files, "cat": files, "rm": files,
     "outputs": outputs, "logs": logs, "events": events, "ps": ps, "template": template, "key": key,
-    "audit": audit, "prompt": prompt, "mcp": mcp, "openapi": openapi,
+    "audit": audit, "prompt": prompt, "ask": ask, "mcp": mcp, "openapi": openapi,
     **dict.fromkeys(HERE, only_here), **dict.fromkeys(NONE, without_a_server)}
 
 

@@ -75,11 +75,52 @@ def two_lines(text, *names):
     (("pip", "wheel", "castle"), ["castle"]),
     (("pip", "install", "-r", "requirements.txt"), ["NAME"]),
     (("pip", "install", "$(reboot)"), ["NAME"]),
+    (("python", "-m", "pip", "install", "castle"), ["castle"]),
+    (("python3", "-m", "pip", "--retries", "2", "install", "-U", "moat>=1"), ["moat>=1"]),
+    (("/usr/bin/python3", "-m", "pip", "install", "castle"), ["castle"]),
+    (("python", "-c", "import subprocess as s, sys; sys.exit(s.call([sys.executable, '-m', 'pip', 'install', 'castle']))"), ["castle"]),
 ])
 def test_pip_says_what_to_do_without_a_network(words, names):
     done = support.bailey("exec", "--", *words)
     assert (done.status, done.stdout) == (1, ""), done
     two_lines(done.stderr, *names)
+
+
+@pytest.mark.parametrize("start", [("pip",), ("python", "-m", "pip")])
+def test_pip_without_a_network_as_ever(start):
+    if support.bailey("run", "-c", "import pip").status != 0:
+        pytest.skip("the Python of this machine has no pip")
+    version = said("run", "-c", "import pip; print(pip.__version__, pip.__file__.endswith('/pip/__init__.py'))")
+    assert version.endswith(" True"), version
+    assert said("exec", "--", *start, "--version").startswith(f"pip {version.split()[0]} ")
+    assert "Name: pip\n" in said("exec", "--", *start, "show", "pip")
+    assert said("exec", "--", *start, "list").splitlines()[0].split() == ["Package", "Version"]
+    assert support.bailey("exec", "--", *start, "freeze").status == 0
+
+
+NO_PIP = """python -m venv --without-pip /tmp/v && cd /tmp/v/lib/python*/site-packages && unzip -q /workspace/%s && /tmp/v/bin/python -c "
+import glob, runpy, sys
+sys.base_prefix, glob.glob, sys.argv = '/none', lambda _: [], ['pip'] + sys.argv[1:]
+runpy.run_module('pip', run_name='__main__')" %s"""
+
+
+@pytest.mark.parametrize("words,status,shown", [
+    ("list", 0, "moat    1.0"), ("list --format json", 0, '[{"name": "moat", "version": "1.0"}]'), ("freeze", 0, "moat==1.0"),
+    ("show moat", 0, "Name: moat\nVersion: 1.0"), ("show none", 1, ""), ("--version", 0, "pip of Bailey"),
+    ("check", 1, ""),
+])
+def test_where_no_pip_is_found_ours_lists(room, words, status, shown):
+    MOAT.write(room.work)
+    code = NO_PIP.replace("unzip -q", "python -m zipfile -e").replace("%s &&", "%s . &&") % (MOAT.file_name, words)
+    done = support.bailey("exec", "--file", MOAT.file_name, "--", "sh", "-c", code, room=room)
+    assert done.status == status and shown in done.stdout, done
+
+
+@pytest.mark.parametrize("start", [("pip",), ("python3", "-m", "pip")])
+def test_pip_without_namespaces_too(start):
+    done = support.bailey("exec", "--", *start, "install", "castle", deny=support.NO_NAMESPACES)
+    assert (done.status, done.stdout) == (1, ""), done
+    two_lines(done.stderr, "castle")
 
 
 def test_pip_in_cells_says_the_same(daemon):

@@ -212,3 +212,28 @@ def test_a_server_is_not_taken_over(own):
     done = own.call("serve", "--listen", "none")
     assert done.status == 125 and "already running" in done.stderr, done
     assert first.end() == 0
+
+
+def test_a_list_of_interpreters_holds_from_then_on(any_own):
+    """After a root start the folders of the list could be opened only then, so the daemon goes on as before."""
+    names = ("listed", "other")
+    pythons = [any_own.room.path / name / "bin" / "python" for name in names]
+    for python in pythons:
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", python.parent.parent], check=True)
+    env = {"SANDBOX_PYTHON": str(pythons[1])}
+    any_own.ok("session", "ls")  # starts it: the daemon's own Python is the usual one
+    any_own.ok("session", "new", "--name", "work", env=env)
+    where = "import sys; print(sys.prefix)"
+    assert cell(any_own, where) == f"{pythons[1].parent.parent}\n"
+    serving = Serving(any_own, "--listen", "none", env={"SANDBOX_INTERPRETERS": str(pythons[0])})
+    if any_own.user is None and support.is_root():
+        assert serving.process.wait(support.PATIENCE) == 125
+        assert f"SANDBOX_INTERPRETERS={pythons[0]}" in serving.said() and "goes on as before" in serving.said()
+        return
+    serving.wait_for("took over")
+    assert cell(any_own, where) == f"{pythons[1].parent.parent}\n"  # a session keeps what it has
+    done = any_own.call("session", "new", env=env)
+    assert done.status == 125 and "SANDBOX_INTERPRETERS" in done.stderr, done
+    made = any_own.ok("session", "new", "-q", env={"SANDBOX_PYTHON": str(pythons[0])}).strip()
+    assert any_own.ok("code", "-s", made, "-c", where) == f"{pythons[0].parent.parent}\n"
+    assert serving.end() == 0

@@ -51,6 +51,23 @@ def test_standard_input(daemon, session):
     assert result["stdout"].split()[0] == serve.sha256(large.encode())
 
 
+def test_a_long_standard_input_is_stored_meanwhile(daemon, session):
+    """By a thread: the command starts afterwards, may be ended before, and others do not wait."""
+    large = "0123456789abcdef" * 900_000
+    for _ in range(3):
+        begun = daemon.background(session, "sha256sum", stdin=large)
+        daemon.asked("POST", f"/v1/sessions/{session}/processes/{begun['execution_id']}/signal",
+                     {"signal": "KILL"})
+        assert daemon.exec(session, "echo", "next")["stdout"] == "next\n"
+        assert daemon.wait(begun["execution_id"])["state"] in ("exited", "failed")
+    begun = daemon.background(session, "sha256sum", stdin=large)
+    daemon.wait(begun["execution_id"])
+    assert daemon.output(begun["execution_id"]).body.split()[0].decode() == serve.sha256(large.encode())
+    gone = daemon.session()["id"]
+    daemon.background(gone, "cat", stdin=large)
+    daemon.end(gone)  # its command may not have begun
+
+
 def test_a_timeout_in_seconds(daemon, session):
     result = daemon.exec(session, "sh", "-c", "echo x; exec sleep 1000", timeout=0.5)
     assert (result["exit_code"], result["meta"]["timed_out"], result["stdout"]) == (-1, True, "x\n")

@@ -91,6 +91,7 @@ def test_list_create_and_delete_are_the_actions_of_every_command_that_has_them(d
 # what is typed, and what is meant
 MISTYPED = [(("session", "nwe"), "new"), (("session", "shwo"), "show"), (("template", "biuld"), "build"),
             (("key", "rotat"), "rotate"), (("context", "restrat"), "restart"), (("image", "buil"), "build"),
+            (("template", "lits"), "list"), (("session", "craete"), "create"), (("key", "delte"), "delete"),
             (("daemon", "statsu"), "status"), (("audit", "verfy"), "verify")]
 
 

@@ -11,6 +11,7 @@ import pytest
 import serve
 import support
 import tcp
+import wsclient
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,8 @@ def test_every_key_belongs_somewhere():
     found = places()
     assert {key for key, place in found.items() if place == "call"} == OF_CALLS
     sessions = {key for key, place in found.items() if place == "session"}
-    assert sessions - set(OF_SESSIONS) == {"DOCKER_CPU_LIMIT", "DOCKER_MEMORY_LIMIT"}
+    # the last two: test_interpreters.py
+    assert sessions - set(OF_SESSIONS) == {"DOCKER_CPU_LIMIT", "DOCKER_MEMORY_LIMIT", "SANDBOX_PYTHON", "SANDBOX_NODE"}
     assert set(found.values()) == {"call", "session", "daemon", "program"}
 
 
@@ -197,7 +199,7 @@ def test_a_file_of_the_caller_counts_too(daemon, tmp_path):
 
 # ---- keys of the daemon
 
-OF_DAEMONS = {"SANDBOX_MAX_SESSIONS": "3", "SANDBOX_QUOTA_RUNS": "2", "SANDBOX_PYTHON": "/opt/nowhere/python3",
+OF_DAEMONS = {"SANDBOX_MAX_SESSIONS": "3", "SANDBOX_QUOTA_RUNS": "2", "SANDBOX_INTERPRETERS": "/opt/nowhere/python3",
               "SANDBOX_WARM": "false", "SANDBOX_STOP_GRACE": "1s", "SANDBOX_SUPPORTED_LANGUAGES": "python"}
 
 
@@ -221,7 +223,7 @@ def test_the_daemons_own_value_is_no_difference(daemon):
 
 # S: a session, E: an ended command of it, F: a file here, T: a folder with a template. Those that do something with the daemon: a setting of theirs is honoured or refused.
 WORKING = ["exec -s S -- true", "tool sandbox_exec {} -s S", "tool run_code {} -s S", "session new", "code -s S -c 1",
-           "context new -s S", "install -s S nothing", "shell -s S -- true", "cp F S:/tmp/f", "template build T",
+           "context new -s S", "install -s S nothing", "shell -s S -- true", "ask hi", "cp F S:/tmp/f", "template build T",
            "template ls", "template show python", "template verify mine", "mcp --session S --template python"]
 # Those that look or take away: with whatever settings somebody has, they can be used.
 LOOKING = ["session ls", "session show S", "session extend S 1m", "context ls -s S", "ls S:/tmp", "outputs S",
@@ -354,6 +356,45 @@ def test_mcp_over_http(daemon):
     reply = daemon.asked("POST", "/mcp", call(2, "sandbox_exec", command=["true"]),
                          headers={**head, **header(SANDBOX_MEMORY_LIMIT="97m")})
     assert b"SANDBOX_MEMORY_LIMIT" in reply.body and b"96m" in reply.body, reply
+
+
+# ---- WebSocket and POST /execute
+
+def test_websocket(daemon):
+    session = new(daemon, SANDBOX_MEMORY_LIMIT="96m")
+    path = f"/v1/sessions/{session}/ws"
+    with wsclient.connect(daemon, path, headers=header(SANDBOX_MEMORY_LIMIT="96m", SANDBOX_MAX_OUTPUT_KB="1",
+                                                       SANDBOX_BLOCK_DANGEROUS_IMPORTS="true")) as ws:
+        ended = ws.until("exit", ws.ask("exec", argv=["sh", "-c", "seq 5000"])["subscription"])[-1]["data"]
+        assert ended["meta"]["resource_limits"]["output_bytes"] == 1024, ended
+        ended = ws.until("exit", ws.ask("cell", code="import socket")["subscription"])[-1]["data"]
+        assert ended["meta"]["error"]["code"] == "blocked_import", ended
+    with wsclient.connect(daemon, path, headers=header(SANDBOX_MEMORY_LIMIT="97m")) as ws:
+        for kind, words in (("exec", {"argv": ["true"]}), ("cell", {"code": "1"})):
+            error = ws.refused(kind, **words)
+            assert error["code"] == "setting_differs", error
+            for part in ("SANDBOX_MEMORY_LIMIT", "97m", "96m", "another session"):
+                assert part in error["message"], error
+    with pytest.raises(wsclient.Refused) as caught:
+        wsclient.connect(daemon, path, headers=header(SANDBOX_STOP_GRACE="1s"))
+    assert caught.value.status == 409 and "SANDBOX_STOP_GRACE" in caught.value.error["message"], caught.value.error
+
+
+def execute(daemon, code, status=200, **settings):
+    return daemon.asked("POST", "/execute", {"code": code, "language": "python"}, status,
+                        headers=header(**settings)).json()
+
+
+def test_execute(daemon):
+    got = execute(daemon, "print('x' * 5000)", SANDBOX_MEMORY_LIMIT="96m", SANDBOX_PIDS_LIMIT="70")
+    assert got["meta"]["resource_limits"]["memory_bytes"] == 96 << 20, got
+    assert got["meta"]["resource_limits"]["pids"] == 70, got
+    got = execute(daemon, "import socket", SANDBOX_BLOCK_DANGEROUS_IMPORTS="true")
+    assert got["meta"]["error"]["code"] == "blocked_import" and got["meta"]["error"]["message"] in got["stderr"], got
+    for key, value in (("SANDBOX_STOP_GRACE", "1s"), ("SANDBOX_MEMORY_LIMIT", "4g"), ("SANDBOX_NONSENSE", "1"),
+                       ("SANDBOX_TEMPLATE", "nosuch")):
+        said = json.dumps(execute(daemon, "1", 400, **{key: value}))
+        assert key in said or value in said, said
 
 
 # ---- REST
@@ -557,3 +598,37 @@ def test_reload_reads_the_servers_file_from_anywhere():
         done = support.bailey("reload", "--json", env=bare, room=room, user=server.user)
         assert json.loads(done.stdout)["changed"] == ["SANDBOX_QUOTA_RUNS"], done
     room.remove()
+
+
+# ---- the same flags on each command that begins something
+
+FLAGS = {"SANDBOX_MEMORY_LIMIT": ("--memory", "96m", "97m"), "SANDBOX_CPU_LIMIT": ("--cpus", "0.5", "0.25"),
+         "SANDBOX_PIDS_LIMIT": ("--pids", "70", "71"), "SANDBOX_DISK_LIMIT": ("--disk", "20m", "21m"),
+         "SANDBOX_TIMEOUT_SEC": ("--timeout", "0.5", None), "SANDBOX_TEMPLATE": ("--template", "python", "data"),
+         "SANDBOX_TYPE": ("--type", "local", "docker"), "SANDBOX_ISOLATION": ("--isolation", "standard", "strict")}
+GIVEN = [word for flag, value, _ in FLAGS.values() for word in (flag, value)]
+
+
+def test_every_flag_of_session_new_and_of_mcp(daemon):
+    named = over_stdio(daemon, call(1, "sandbox_exec", command=["true"]), args=GIVEN)[0]
+    for session in (new(daemon, *GIVEN), named):
+        settings = shown(daemon, session)["settings"]
+        assert {key: settings[key] for key in FLAGS} == {key: row[1] for key, row in FLAGS.items()}
+        assert cell(daemon, session, "import time; time.sleep(60)")["meta"]["timed_out"] is True
+
+
+def test_every_flag_of_code(daemon):
+    session = new(daemon, *GIVEN)
+    assert daemon.bailey("code", "-s", session, *GIVEN, "-c", "print(1)").stdout == "1\n"
+    for key, (flag, value, other) in FLAGS.items():
+        if other:
+            refused(daemon.bailey("code", "-s", session, flag, other, "-c", "1"), key, value, other)
+
+
+@pytest.mark.parametrize("more", [(), ("--no-daemon",)])
+def test_every_flag_of_run(daemon, more):
+    result = json.loads(daemon.bailey("run", *more, *GIVEN, "--json", "-c", "import time; time.sleep(60)").stdout)
+    limits = result["meta"]["resource_limits"]
+    assert result["meta"]["timed_out"] is True and result["meta"]["runtime"] == "local", result
+    assert (limits["memory_bytes"], limits["disk_bytes"], limits["pids"], limits["cpus"], limits["timeout_s"]) == (
+        96 << 20, 20 << 20, 70, 0.5, 0.5), limits

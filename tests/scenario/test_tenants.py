@@ -60,6 +60,7 @@ PLACES = [
     ("GET", "/v1/sessions/{id}/packages", None),
     ("POST", "/v1/sessions/{id}/packages", {"packages": ["six"]}),
     ("POST", "/v1/sessions/{id}/code", {"code": "1"}),
+    ("POST", "/v1/sessions/{id}/codebox", {"code": "1"}),
     ("GET", "/v1/sessions/{id}/contexts", None),
     ("POST", "/v1/sessions/{id}/contexts", {}),
     ("POST", "/v1/sessions/{id}/contexts/c1/restart", None),

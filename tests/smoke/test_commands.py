@@ -318,6 +318,12 @@ def man(place):
     assert ".SH NAME" in place.ok("man") and "run source code" in place.ok("man", "run")
 
 
+def ask(place):
+    """Without a model server: one sentence that says how to have one."""
+    done = place.daemon.bailey("ask", "What is 6 * 7?")
+    assert done.status == 125 and "BAILEY_UPSTREAM_URL" in done.stderr, done
+
+
 COMMANDS = {
     "run": run, "exec": exec_, "tool": tool,
     "session": session, "code": code, "context": context, "install": install, "shell": shell,
@@ -325,7 +331,7 @@ COMMANDS = {
     "logs": background, "ps": background, "events": background,
     "template": template, "image": image,
     "serve": serve_, "key": key, "upgrade": upgrade, "daemon": daemon_, "audit": audit, "reload": reload,
-    "prompt": prompt, "mcp": mcp, "openapi": openapi,
+    "prompt": prompt, "mcp": mcp, "ask": ask, "openapi": openapi,
     "doctor": doctor, "config": config, "version": version, "help": help_, "completion": completion,
     "man": man,
 }

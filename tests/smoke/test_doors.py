@@ -236,6 +236,32 @@ def paper(caller, session):
     assert page.headers["Content-Type"].startswith("text/html") and b"</html>" in page.body
 
 
+def containers(caller, session):
+    """An uploaded file in a container, and back."""
+    form = (b'--x\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n'
+            b'--x\r\nContent-Disposition: form-data; name="file"; filename="t.txt"\r\n\r\nhello\r\n--x--\r\n')
+    file = caller.call("POST", "/v1/files", form, {"Content-Type": "multipart/form-data; boundary=x"}).json()
+    assert caller.get(f"/v1/files/{file['id']}")["bytes"] == 5, file
+    made = caller.post("/v1/containers", {"name": "smoke", "file_ids": [file["id"]]})
+    one, = caller.get(f"/v1/containers/{made['id']}/files")["data"]
+    read = caller.asked("GET", f"/v1/containers/{made['id']}/files/{one['id']}/content")
+    assert (one["path"], read.body) == ("/mnt/data/t.txt", b"hello"), one
+    for path in (f"/v1/containers/{made['id']}", f"/v1/files/{file['id']}"):
+        assert caller.call("DELETE", path).status == 200
+
+
+def codebox(caller, session):
+    told = caller.post(f"/v1/sessions/{session}/codebox", {"code": "6 * 7"})
+    assert told == {"type": "text", "content": "42"}, told
+
+
+def models(caller, session):
+    """Without a model server: an error that says how to have one."""
+    for path, body in (("/v1/responses", {"input": "hi"}), ("/v1/chat", {"message": "hi"})):
+        reply = caller.call("POST", path, body)
+        assert reply.status >= 400 and "BAILEY_UPSTREAM_URL" in reply.json()["error"]["message"], reply
+
+
 ROUTES = {
     "/healthz": health, "/v1/info": info, "/v1/tools": tools, "/v1/run": run,
     "/v1/sessions": sessions, "/v1/sessions/{id}": sessions, "/v1/sessions/{id}/extend": sessions,
@@ -245,6 +271,8 @@ ROUTES = {
     "/v1/sessions/{id}/events": events, "/v1/events": events,
     "/v1/sessions/{id}/ws": websocket, "/v1/ws": websocket, "/v1/sessions/{id}/pty": terminal,
     "/v1/sessions/{id}/code": code, "/v1/sessions/{id}/contexts": code,
+    "/v1/sessions/{id}/codebox": codebox, "/v1/containers": containers, "/v1/files": containers,
+    "/v1/responses": models, "/v1/chat": models,
     "/v1/sessions/{id}/packages": packages, "/v1/templates": templates, "/v1/warm": warm,
     "/v1/keys": keys, "/metrics": metrics, "/v1/audit": audit, "/v1/reload": reload,
     "/execute": execute, "/health": execute, "/openapi.json": paper, "/docs": paper,
@@ -297,6 +325,17 @@ def test_legacy_mcp(server, is_local):
     assert reply.status in (200, 204), reply
 
 
+def test_e2b(server):
+    """What E2B's SDKs send: a sandbox, code in it, its end."""
+    key = {"X-API-Key": server.bailey("key", "new", "--format", "e2b").stdout.strip()}
+    made = server.tcp("POST", "/sandboxes", {"templateID": "base", "secure": True}, key, key=False).json()
+    headers = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "49999",
+               "X-Access-Token": made["envdAccessToken"]}
+    lines = server.tcp("POST", "/execute", {"code": "6 * 7"}, headers, key=False).body
+    assert b'"text":"42"' in lines.replace(b" ", b""), lines
+    assert server.tcp("DELETE", f"/sandboxes/{made['sandboxID']}", None, key, key=False).status == 204
+
+
 # Rows of the table "Doors" in README.md, and what goes through each.
 DOORS = {
     "command line": test_commands.COMMANDS.values(),
@@ -306,6 +345,9 @@ DOORS = {
     "server-sent events": [events],
     "WebSocket": [websocket, terminal],
     "MCP over HTTP": [test_modern_mcp, test_legacy_mcp],
+    "E2B's SDKs": [test_e2b],
+    "OpenAI's Responses": [models],
+    "containers, files, chat": [containers, models],
     "POST /execute": [execute],
     "outputs by a signed link": [artifacts],
     "metrics": [metrics],

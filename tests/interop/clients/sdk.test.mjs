@@ -313,10 +313,12 @@ test("busy is tried again with the same key", async () => {
     assert.equal(new Set(requests.map((one) => one.headers["idempotency-key"])).size, 1);
 });
 
-test("what makes something is not tried again after a lost connection", async () => {
-    const [result, requests] = await scripted([[0], DONE], (client) => client.run("1"));
-    assert.ok(result instanceof bailey.SandboxConnectionError);
-    assert.equal(requests.length, 1);
+test("what makes something is tried again with the same key after a lost connection", async () => {
+    const running = [409, { "Retry-After": "0" }, { error: { code: "idempotency_key_running", message: "later" } }];
+    const [result, requests] = await scripted([[0], running, DONE], (client) => client.run("1"));
+    assert.equal(result.exitCode, 0);
+    assert.equal(requests.length, 3);
+    assert.equal(new Set(requests.map((one) => one.headers["idempotency-key"])).size, 1);
 });
 
 test("a read is tried again after a lost connection", async () => {

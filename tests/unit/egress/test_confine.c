@@ -178,7 +178,8 @@ static void test_walls(void **state)
     if (child == 0) {
         struct error err = {0};
 
-        if (egress_confine_calls(&err) < 0 || egress_confine_files(&err) < 0)
+        if (egress_confine_calls("a test", false, &err) < 0 ||
+            egress_confine_files("a test", &err) < 0)
             _exit(1);
         for (size_t i = 0; i < ARRAY_SIZE(attempts); i++)
             results[i] = attempts[i].attempt();
