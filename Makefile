@@ -22,7 +22,7 @@ export CC FUZZ_SECONDS SOAK_RUNS
 # The second program, once its main file is there.
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
-.PHONY: all build run test test-docker test-sanitize test-distros test-container \
+.PHONY: all build run test test-clients test-docker test-sanitize test-distros test-container \
 	test-browser check-style check-clients format coverage bench \
 	fuzz soak load install install-files deb clean help
 
@@ -65,6 +65,12 @@ test-browser: build ## the pages of the server in a real browser (Chromium)
 
 check-clients: build ## builds the Python and TypeScript packages and checks them as their registries would
 	@tools/check-clients
+
+test-clients: build ## the earlier versions of OpenAI's and E2B's clients, too
+	@tools/setup test
+	@BAILEY_OPENAI_ROWS="openai-py-1 openai-py-2 openai-py-3 openai-py" BAILEY_CLIENT_MATRIX=1 \
+		BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider \
+		tests/interop/test_openai_clients.py tests/interop/test_e2b_matrix.py
 
 check-style: ## format, include rule, documents; reports long files and functions
 	@tools/setup test

@@ -107,10 +107,12 @@ def budgets(found):
     import session_report  # it uses the tables of this file
     import containers_report
     import python_report
+    import responses
     import server_report
     rows = list(session_report.call_budgets(found)) + list(python_report.budgets(found))
     rows += server_report.budgets(found)
     rows += containers_report.budgets(found)
+    rows += responses.budgets(found)
     if found.get("true"):
         rows += true_budget(found["true"])
     for latency in found.get("python", []):
@@ -194,6 +196,7 @@ OUTPUT_NOTE = """\
 def render(found, machine, failures):
     import containers_report
     import python_report
+    import responses
     import server_report
     import session_report
     lines = ["# Bench", "", "Written by `make bench`; nothing here is asserted by a test.", ""]
@@ -229,6 +232,7 @@ def render(found, machine, failures):
     lines += python_report.render(found)
     lines += server_report.render(found)
     lines += containers_report.render(found)
+    lines += responses.render(found)
     lines += ["", "## Notes", "", NOTES]
     if failures:
         lines += ["", "## Did not run", ""] + ["- " + failure for failure in failures]

@@ -1,5 +1,5 @@
 # server.py - what is measured of the server over TCP with keys: calls beside the unix socket, requests
-# a second beside nginx, files, 500 streams, and whether one who floods hurts another.
+# a second beside nginx, files, 500 streams. Whether tenants share it is in fair.py.
 import os
 import re
 import shutil
@@ -15,13 +15,8 @@ from sessions import (EXIT_0, GIGABYTE, Transfer, available, build_client, downl
 
 STREAMS = 500
 CLIENTS = 100   # of wrk
-FLOODERS = 64   # connections of the one who floods
-FAIR_PACE_MS = 50
-FAIR_ROUNDS = 30  # in a part: alone, then beside the flood, and so on in turns
 SETTINGS = {"SANDBOX_MAX_SESSIONS": "300", "SANDBOX_MEMORY_LIMIT": "3g", "SANDBOX_DISK_LIMIT": "1500m",
             "SANDBOX_POOL_SIZE": "8", "SANDBOX_STORE_CODE": "never"}
-# What a platform that has several tenants sets: nobody may have everything.
-FAIR = {**SETTINGS, "SANDBOX_QUOTA_RUNS": "4", "SANDBOX_QUOTA_REQUESTS": "200"}
 SMALL_FILE = "x" * 4096
 UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9}
 
@@ -108,7 +103,7 @@ def duration_ns(text):
 
 def read_wrk(name, text):
     found = re.search(r"Requests/sec:\s+([\d.]+)", text)
-    shares = dict(re.findall(r"^\s+(50|99)%\s+(\S+)$", text, re.M))
+    shares = dict(re.findall(r"^\s+(50|99)%\s+(\S+)\s*$", text, re.M))
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     requests = re.search(r"(\d+) requests in", text)
     if not found or len(shares) != 2:
@@ -233,90 +228,6 @@ def many_streams(bench, serve, caller):
     return found
 
 
-# ---- fairness ----
-
-FLOODS = (
-    ("cheap requests", "GET", "/v1/info", ""),
-    ("fresh boxes", "POST", "/v1/run", '{"code":"print(1)"}'),
-    ("commands in a session", "POST", "/v1/sessions/live/exec", '{"argv":["true"],"collect":false}'),
-)
-VICTIMS = (KINDS[1], KINDS[4], KINDS[5], KINDS[2])
-
-
-def start_flood(bench, serve, flooder, flood, seconds):
-    _, method, target, body = flood
-    script = os.path.join(bench.scratch, "flood.lua")
-    with open(script, "w") as file:
-        file.write("wrk.method = '%s'\nwrk.body = '%s'\n" % (method, body))
-    return subprocess.Popen(wrk_words(serve.port, target, FLOODERS, seconds, flooder.key, script),
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-
-def victim_calls(bench, caller, rounds):
-    ways = [(name, http(caller.way, step)) for name, step in VICTIMS]
-    calls = Calls("Fairness", ways)
-    run_client(bench, calls, "paced", rounds, FAIR_PACE_MS)
-    return calls.samples["paced"]
-
-
-class Fairness:
-    def __init__(self, flood):
-        self.flood, self.rates = flood, []  # what wrk says of the one who floods, in each part
-        self.alone, self.beside = {}, {}    # {call: [ns]} of the other one
-
-    def requests_s(self):
-        return median([rate.requests_s for rate in self.rates])
-
-    def refused(self):
-        """The share of the flood's requests."""
-        return (sum(rate.refused for rate in self.rates)
-                / max(1, sum(rate.requests for rate in self.rates)))
-
-    def ratio(self, name, percent=99):
-        return percentile(self.beside[name], percent) / percentile(self.alone[name], percent)
-
-    def together(self):
-        """Everything that the other one asked for: (alone, beside)."""
-        return tuple([ns for samples in part.values() for ns in samples]
-                     for part in (self.alone, self.beside))
-
-
-def add_samples(samples, more):
-    for name, ns in more.items():
-        samples.setdefault(name, []).extend(ns)
-
-
-def flood_part(bench, serve, callers, flood, fair, rounds):
-    victim, flooder = callers
-    add_samples(fair.alone, victim_calls(bench, victim, rounds))
-    process = start_flood(bench, serve, flooder, flood,
-                          int(rounds * len(VICTIMS) * FAIR_PACE_MS / 1000) + 3)
-    try:
-        time.sleep(0.5)
-        add_samples(fair.beside, victim_calls(bench, victim, rounds))
-    finally:
-        text = process.communicate(timeout=120)[0]
-    fair.rates.append(read_wrk("flood", text))
-
-
-def fairness(bench):
-    """[Fairness], one for each kind of flood: another tenant's calls, some a second as agents do
-    them, alone and beside it, in turns: what else the machine does is in both."""
-    found = []
-    with TcpServe(bench, FAIR) as serve:
-        callers = serve.caller("victim"), serve.caller("flood")
-        for caller in callers:
-            caller.session("live")
-        for flood in FLOODS:
-            bench.tell("a flood of %s: %d rounds" % (flood[0], bench.fair_rounds))
-            fair = Fairness(flood[0])
-            for begin in range(0, bench.fair_rounds, FAIR_ROUNDS):
-                flood_part(bench, serve, callers, flood, fair,
-                           min(FAIR_ROUNDS, bench.fair_rounds - begin))
-            found.append(fair)
-    return found
-
-
 def measure(bench, found, attempt):
     """Everything of the server into `found`, each part by itself."""
     bench.client = build_client(bench)
@@ -336,4 +247,3 @@ def measure(bench, found, attempt):
     finally:
         if nginx:
             nginx.close()
-    attempt(bench, found, "fairness", fairness)
