@@ -93,7 +93,6 @@ static const int refused[] = {
     SYS_ptrace,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
-    SYS_socketpair,
     SYS_bind,
     SYS_setns,
     SYS_unshare,
@@ -114,13 +113,17 @@ static int put_on(const struct sock_filter *code, size_t length)
     return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
 }
 
-static int put_on_own_filter(void)
+static int put_on_own_filter(bool has_pairs)
 {
-    struct sock_filter code[2 + 2 * ARRAY_SIZE(refused)] = {LOAD(nr)};
+    struct sock_filter code[4 + 2 * ARRAY_SIZE(refused)] = {LOAD(nr)};
     size_t length = 1;
 
     for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
         code[length++] = (struct sock_filter)IS(refused[i], 0, 1);
+        code[length++] = (struct sock_filter)ANSWER(EPERM);
+    }
+    if (!has_pairs) {
+        code[length++] = (struct sock_filter)IS(SYS_socketpair, 0, 1);
         code[length++] = (struct sock_filter)ANSWER(EPERM);
     }
     code[length++] = (struct sock_filter)ALLOWED;
@@ -157,9 +160,9 @@ static int put_on_arguments(void)
     return put_on(code, ARRAY_SIZE(code));
 }
 
-static int put_on_filters(void)
+static int put_on_filters(bool has_pairs)
 {
-    int r = put_on_own_filter();
+    int r = put_on_own_filter(has_pairs);
 
     if (r == 0)
         r = put_on_arguments();
@@ -168,27 +171,25 @@ static int put_on_filters(void)
     return r;
 }
 
-int egress_confine_calls(struct error *err)
+int egress_confine_calls(const char *who, bool has_pairs, struct error *err)
 {
     int r;
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_errno(err, "giving up new privileges");
-    r = put_on_filters();
+    r = put_on_filters(has_pairs);
     if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "the egress proxy's system call filter: %s",
-                         strerror(-r));
+        return error_set(err, r, ERROR_ENGINE, "%s: its system call filter: %s", who, strerror(-r));
     return 0;
 }
 
-int egress_confine_files(struct error *err)
+int egress_confine_files(const char *who, struct error *err)
 {
     int r = put_on_landlock();
 
     if (r == -ENOSYS || r == -EOPNOTSUPP)
-        log_warning("this kernel has no Landlock, continuing without it around the egress proxy");
+        log_warning("this kernel has no Landlock, continuing without it around %s", who);
     else if (r < 0)
-        return error_set(err, r, ERROR_ENGINE, "Landlock around the egress proxy: %s",
-                         strerror(-r));
+        return error_set(err, r, ERROR_ENGINE, "Landlock around %s: %s", who, strerror(-r));
     return 0;
 }

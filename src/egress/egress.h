@@ -13,10 +13,12 @@
  *
  * One thread and libuv's pool for getaddrinfo(3). Ends when the launcher's socket does.
  *
- * Runs in: egress
+ * Runs in: egress, upstream
  */
 #ifndef BAILEY_EGRESS_EGRESS_H
 #define BAILEY_EGRESS_EGRESS_H
+
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -25,9 +27,11 @@ int egress_main(void);
 
 /*
  * confine.c. Names can still be resolved and hosts connected to. The first before any library is
- * used: no new privileges, and seccomp filters. The second when everything is open: Landlock.
+ * used: no new privileges, and seccomp filters. The second when everything is open: Landlock. Also
+ * for the process `upstream`; `who` is for errors, and has_pairs admits socketpair(2), which
+ * libcurl's resolver needs.
  */
-int egress_confine_calls(struct error *err);
-int egress_confine_files(struct error *err);
+int egress_confine_calls(const char *who, bool has_pairs, struct error *err);
+int egress_confine_files(const char *who, struct error *err);
 
 #endif

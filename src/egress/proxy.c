@@ -290,11 +290,11 @@ int egress_main(void)
     prctl(PR_SET_DUMPABLE, 0);
     if (!proxy)
         return 1;
-    r = egress_confine_calls(&err);
+    r = egress_confine_calls("the egress proxy", false, &err);
     if (r == 0)
         r = open_all(proxy, &err);
     if (r == 0)
-        r = egress_confine_files(&err);
+        r = egress_confine_files("the egress proxy", &err);
     if (r < 0) {
         log_error("%s", err.text);
         return 1;

@@ -4,7 +4,7 @@
  * Jansson refuses strings that are not UTF-8, and guests write any bytes: every string that goes
  * out passes through here. Called by model/, store/ and cli/.
  *
- * Runs in: broker, hosts, commands
+ * Runs in: broker, hosts, upstream, commands
  */
 #ifndef BAILEY_MODEL_TEXT_H
 #define BAILEY_MODEL_TEXT_H
