@@ -206,39 +206,12 @@ static int remember(struct package_order *order, struct error *err)
     return note_write(session->manager->spec.folders.packages_fd, name, note, err);
 }
 
-static bool has_package(json_t *packages, json_t *wanted)
-{
-    json_t *item;
-    size_t i;
-
-    json_array_foreach(packages, i, item)
-    {
-        if (json_equal(item, wanted))
-            return true;
-    }
-    return false;
-}
-
-/* Packages in `now` that are new or have another version than in `before`; new reference. */
-static json_t *added_packages(json_t *before, json_t *now)
-{
-    json_t *added = json_array(), *item;
-    size_t i;
-
-    json_array_foreach(now, i, item)
-    {
-        if (!has_package(before, item))
-            json_array_append(added, item);
-    }
-    return added;
-}
-
 static void keep(struct package_order *order)
 {
     struct session *session = order->session;
 
     usage_packages(session, order->end.bytes);
-    order->end.added = added_packages(session->packages, order->end.packages);
+    order->end.added = requirement_added(session->packages, order->end.packages);
     str_copy(session->package_layer, sizeof(session->package_layer), order->end.layer);
     json_decref(session->packages);
     session->packages = json_incref(order->end.packages);
@@ -344,17 +317,6 @@ static const char *installed_version(const struct session *session, const char *
     return NULL;
 }
 
-static bool is_asked_again(const char *name, const char *const *packages)
-{
-    char other[LIMIT_REQUIREMENT + 1];
-
-    for (; *packages; packages++) {
-        if (requirement_parse(*packages, other, NULL) == 0 && str_equal(other, name))
-            return true;
-    }
-    return false;
-}
-
 /* The session's requirements stay as they are, except those requested again; then the new ones. */
 static int all_requirements(struct session *session, const char *const *packages, char ***ret)
 {
@@ -366,7 +328,7 @@ static int all_requirements(struct session *session, const char *const *packages
         char name[LIMIT_REQUIREMENT + 1], pinned[2 * LIMIT_REQUIREMENT + 8];
         const char *version;
 
-        if (requirement_parse(*at, name, NULL) < 0 || is_asked_again(name, packages))
+        if (requirement_parse(*at, name, NULL) < 0 || requirement_is_among(name, packages))
             continue;
         version = installed_version(session, name);
         str_format(pinned, sizeof(pinned), "%s%s%s", version ? name : *at, version ? "==" : "",

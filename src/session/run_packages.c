@@ -65,26 +65,6 @@ static void on_cancel(struct installation *handle)
     order_free((struct run_order *)handle);
 }
 
-/* Those of `now` that are not in `before`; a new reference. */
-static json_t *added_packages(json_t *before, json_t *now)
-{
-    json_t *added = json_array(), *item, *other;
-    size_t i, j;
-
-    json_array_foreach(now, i, item)
-    {
-        bool is_there = false;
-
-        json_array_foreach(before, j, other)
-        {
-            is_there |= json_equal(item, other);
-        }
-        if (!is_there)
-            json_array_append(added, item);
-    }
-    return added;
-}
-
 static void order_tell(struct run_order *order, const struct error *err)
 {
     const struct install_events *events = order->handle.events;
@@ -94,7 +74,7 @@ static void order_tell(struct run_order *order, const struct error *err)
     struct error copy = *err;
 
     if (copy.num == 0) {
-        end.added = added_packages(run->packages, end.packages);
+        end.added = requirement_added(run->packages, end.packages);
         json_decref(run->packages);
         run->packages = json_incref(end.packages);
         strv_free(run->asked);
@@ -144,29 +124,18 @@ static void on_installed(void *ctx, const struct install_end *end, const struct 
         run->manager->spec.reactor->ops->timer_set(order->turn, 0);
 }
 
-static bool is_asked_again(const char *line, const char *const *wanted)
-{
-    char name[LIMIT_REQUIREMENT + 1], other[LIMIT_REQUIREMENT + 1];
-
-    for (; *wanted; wanted++) {
-        if (requirement_parse(line, name, NULL) == 0 &&
-            requirement_parse(*wanted, other, NULL) == 0 && str_equal(name, other))
-            return true;
-    }
-    return false;
-}
-
 /* What the run has already and what is wanted now are resolved together. */
 static int all_requirements(struct run *run, const char *const *wanted, char ***ret)
 {
     CLEANUP(strv_freep) char **all = strv_new();
     char **before = run->asked;
+    char name[LIMIT_REQUIREMENT + 1];
     int r = all ? 0 : -ENOMEM;
 
     if (!before)
         before = run->is_again && run->wanted[0] ? run->wanted : run_files_requirements(run);
     for (; before && *before && r == 0; before++) {
-        if (!is_asked_again(*before, wanted))
+        if (requirement_parse(*before, name, NULL) < 0 || !requirement_is_among(name, wanted))
             r = strv_push(&all, *before);
     }
     for (; *wanted && r == 0; wanted++)

@@ -128,6 +128,43 @@ static bool is_listed(const char *name, char *const *list)
     return false;
 }
 
+bool requirement_is_among(const char *name, const char *const *requirements)
+{
+    char other[LIMIT_REQUIREMENT + 1];
+
+    for (; *requirements; requirements++) {
+        if (requirement_parse(*requirements, other, NULL) == 0 && str_equal(other, name))
+            return true;
+    }
+    return false;
+}
+
+static bool has_package(json_t *packages, json_t *wanted)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(packages, i, item)
+    {
+        if (json_equal(item, wanted))
+            return true;
+    }
+    return false;
+}
+
+json_t *requirement_added(json_t *before, json_t *now)
+{
+    json_t *added = json_array(), *item;
+    size_t i;
+
+    json_array_foreach(now, i, item)
+    {
+        if (!has_package(before, item))
+            json_array_append(added, item);
+    }
+    return added;
+}
+
 bool requirement_is_allowed(const char *name, char *const *allow, char *const *deny)
 {
     return !is_listed(name, deny) && (strv_length(allow) == 0 || is_listed(name, allow));

@@ -25,6 +25,12 @@ bool requirement_normalise(const char *text, size_t length, char name[LIMIT_REQU
 /* Whether a list of {"name", ...} has the package of this normalised name, however it is spelled
  * there. */
 bool requirement_is_listed(json_t *packages, const char *package);
+/* Whether one of the requirements in a NULL-ended list is for the package of this normalised name.
+ */
+bool requirement_is_among(const char *name, const char *const *requirements);
+/* The packages of `now` that `before` (NULL: empty) does not have, or has in another version; a new
+ * reference. */
+json_t *requirement_added(json_t *before, json_t *now);
 
 /* May it be installed? `allow` empty or NULL: everything that `deny` does not name. */
 bool requirement_is_allowed(const char *name, char *const *allow, char *const *deny);

@@ -158,12 +158,44 @@ static void test_lists(void **state)
     assert_false(requirement_is_allowed("requests", some, some));
 }
 
+static void test_a_requirement_is_found_however_it_is_written(void **state)
+{
+    const char *list[] = {"Requests>=2", "./no-package", "lx_ml[fast]", NULL};
+
+    (void)state;
+    assert_true(requirement_is_among("requests", list));
+    assert_true(requirement_is_among("lx-ml", list));
+    assert_false(requirement_is_among("numpy", list));
+}
+
+static void test_a_new_version_counts_as_added(void **state)
+{
+    json_t *before = json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "a", "version", "1", "name", "b",
+                               "version", "1");
+    json_t *now = json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "a", "version", "1", "name", "b",
+                            "version", "2");
+    json_t *added = requirement_added(before, now), *all = requirement_added(NULL, now);
+
+    (void)state;
+    assert_int_equal(json_array_size(added), 1);
+    assert_true(json_equal(json_array_get(added, 0), json_array_get(now, 1)));
+    assert_true(json_equal(all, now));
+    json_decref(before);
+    json_decref(now);
+    json_decref(added);
+    json_decref(all);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_wire),  cmocka_unit_test(test_requirements),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_wire),
+        cmocka_unit_test(test_requirements),
         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_a_requirement_is_found_however_it_is_written),
+        cmocka_unit_test(test_a_new_version_counts_as_added),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
