@@ -44,9 +44,10 @@ def pytest_sessionfinish(session):
 
 
 # Files that take longest come first, so that at the end no worker is alone with one of them.
-SLOWEST = ("test_broker_killed.py", "test_openapi.py", "test_data_template.py", "test_fault_alloc.py",
-           "test_mcp_clients.py", "test_install_limits.py", "test_install.py", "test_kernel_attacks.py",
-           "test_warm_zygote.py", "test_escape_processes.py", "test_kernel_joining.py")
+SLOWEST = ("test_docker_attacks.py", "test_broker_killed.py", "test_openapi.py", "test_data_template.py",
+           "test_fault_alloc.py", "test_mcp_clients.py", "test_install_limits.py", "test_install.py",
+           "test_kernel_attacks.py", "test_warm_zygote.py", "test_escape_processes.py",
+           "test_kernel_joining.py")
 
 
 def group_of(item):
