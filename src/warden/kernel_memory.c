@@ -15,8 +15,9 @@
  * process's ids. A process that hides them (it is not dumpable) counts as if every page of its
  * address space were a mapping. Files in flight between sockets are bounded by RLIMIT_NOFILE.
  *
- * In a container /proc/locks is covered for the warden too: process_locks.c counts them there. A
- * process that hides its own may run until the machine's kernel memory has grown further.
+ * In a container /proc/locks is covered for the warden too: process_locks.c counts them there,
+ * which takes longer the more files are open, so those are counted first. A process that hides its
+ * locks may run until the machine's kernel memory has grown further.
  *
  * The numbers are bounds, no quotas: a program that needs more than these in one box is an attack
  * or broken. What is refused by the system call filter needs no watching (sandbox/filter_table.h).
@@ -176,47 +177,69 @@ static unsigned long count_descriptors(int proc_fd, const char *pid)
     return count;
 }
 
-/* What one process holds; *ret_own is added to: the memory that is its alone, in bytes. */
-static unsigned long count_files(int proc_fd, const char *pid, unsigned long most,
-                                 uint64_t *ret_own)
+/* The memory that is one process's alone, in bytes; *ret_pages: of its whole address space. */
+static uint64_t own_memory(int proc_fd, const char *pid, unsigned long *ret_pages)
 {
     char path[64], text[256];
-    unsigned long size = 0, resident = 0, shared = 0, count;
-    struct stat owner;
+    unsigned long size = 0, resident = 0, shared = 0;
 
-    if (fstatat(proc_fd, pid, &owner, 0) < 0 ||
-        str_format(path, sizeof(path), "%s/statm", pid) < 0 ||
+    *ret_pages = 0;
+    if (str_format(path, sizeof(path), "%s/statm", pid) < 0 ||
         fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0 ||
         sscanf(text, "%lu %lu %lu", &size, &resident, &shared) != 3)
         return 0;
-    *ret_own +=
-        (uint64_t)(resident > shared ? resident - shared : 0) * (uint64_t)sysconf(_SC_PAGESIZE);
-    setfsgid(owner.st_gid);
-    setfsuid(owner.st_uid);
-    count = count_descriptors(proc_fd, pid) +
-            count_mapped(proc_fd, pid, MIN(most, size)); /* a mapping has at least one page */
-    setfsuid(geteuid());
-    setfsgid(getegid());
+    *ret_pages = size;
+    return (uint64_t)(resident > shared ? resident - shared : 0) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Descriptors and mappings of one process; `most` ends the count. */
+static unsigned long count_files(int proc_fd, const char *pid, unsigned long most)
+{
+    unsigned long pages, count;
+    struct stat owner;
+    int uid, gid; /* of the caller: process_locks.c reads with those of another process */
+
+    if (fstatat(proc_fd, pid, &owner, 0) < 0)
+        return 0;
+    own_memory(proc_fd, pid, &pages); /* a mapping has at least one page */
+    gid = setfsgid(owner.st_gid);
+    uid = setfsuid(owner.st_uid);
+    count = count_descriptors(proc_fd, pid);
+    most = count < most ? MIN(most - count, MAPPINGS_MAX) : 0;
+    count += count_mapped(proc_fd, pid, MIN(most, pages));
+    setfsuid((uid_t)uid);
+    setfsgid((gid_t)gid);
     return count;
 }
 
-static bool has_too_many_files(const struct sandbox *sandbox)
+static bool is_guest(const struct dirent *entry)
+{
+    return isdigit((unsigned char)entry->d_name[0]) && strtol(entry->d_name, NULL, 10) != getpid();
+}
+
+bool kernel_files_are_over(const struct sandbox *sandbox)
 {
     CLEANUP(fd_closep) int fd = open_below(sandbox->proc_fd, ".");
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
-    unsigned long count = 0;
+    unsigned long count = 0, most = LIMIT_BOX_OPEN_FILES, pages;
     uint64_t own = 0;
 
     if (!folder)
         return false;
     fd = -1;
     while ((entry = readdir(folder))) {
-        if (isdigit((unsigned char)entry->d_name[0]) && strtol(entry->d_name, NULL, 10) != getpid())
-            count += count_files(dirfd(folder), entry->d_name, MAPPINGS_MAX, &own);
+        if (is_guest(entry))
+            own += own_memory(dirfd(folder), entry->d_name, &pages);
+    }
+    most += own / LIMIT_BOX_MORE_FILES;
+    rewinddir(folder);
+    while (count <= most && (entry = readdir(folder))) {
+        if (is_guest(entry))
+            count += count_files(dirfd(folder), entry->d_name, most + 1 - count);
     }
     closedir(folder);
-    return count > LIMIT_BOX_OPEN_FILES + own / LIMIT_BOX_MORE_FILES;
+    return count > most;
 }
 
 void kernel_memory_open(struct kernel_memory *memory, const struct sandbox *sandbox)
@@ -245,7 +268,8 @@ static bool has_too_many_locks(const struct sandbox *sandbox, bool has_grown_far
     bool is_hidden;
 
     if (sandbox->plan->has_container)
-        return process_locks_are_over(sandbox, &is_hidden) || (is_hidden && has_grown_far);
+        return kernel_files_are_over(sandbox) || process_locks_are_over(sandbox, &is_hidden) ||
+               (is_hidden && has_grown_far);
     *is_suspicious |= !count_locks(sandbox, &locks);
     return locks > LIMIT_BOX_FILE_LOCKS;
 }
@@ -266,5 +290,5 @@ bool kernel_memory_is_over(struct kernel_memory *memory, const struct sandbox *s
     if (has_grown(kib, &memory->locks_kib, LIMIT_BOX_KERNEL_GROWTH) &&
         has_too_many_locks(sandbox, has_grown_far, &is_suspicious))
         return true;
-    return is_suspicious && has_too_many_files(sandbox);
+    return is_suspicious && kernel_files_are_over(sandbox);
 }

@@ -6,7 +6,9 @@
  * (Locks by flock() are bounded by the number of open files, kernel_memory.c.) It is read with the
  * ids of the process's owner, as the kernel demands; a process that is not dumpable hides it even
  * so. A guest can make the reading slow, by descriptors with much to tell (epoll, inotify), so the
- * warden's own CPU time for it is bounded: what cannot be counted by then is too much.
+ * warden's own CPU time for it is bounded: what cannot be counted by then is too much. On a busy
+ * machine that time is long, and guests can open files meanwhile: those are counted again and
+ * again.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -27,25 +29,33 @@
 #include "warden/warden_private.h"
 
 #define COUNT_MS 1000 /* 32768 descriptors, the most that a box has, take a third of it */
+#define FILES_MS 100  /* of everybody's time, after which files are counted again */
 
 struct count {
+    const struct sandbox *sandbox;
     unsigned locks;
     bool is_hidden; /* some process hides its own */
-    uint64_t end_ms;
+    bool has_files; /* too many of them, meanwhile */
+    uint64_t end_ms, files_ms;
 };
 
-/* On a busy machine the others' time does not count. */
-static uint64_t own_ms(void)
+/* CLOCK_PROCESS_CPUTIME_ID: on a busy machine the others' time does not count. */
+static uint64_t time_ms(clockid_t clock)
 {
-    struct timespec used = {0};
+    struct timespec now = {0};
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static bool is_over(const struct count *count)
+static bool is_over(struct count *count)
 {
-    return count->locks > LIMIT_BOX_FILE_LOCKS || own_ms() > count->end_ms;
+    if (time_ms(CLOCK_MONOTONIC) > count->files_ms) {
+        count->has_files |= kernel_files_are_over(count->sandbox);
+        count->files_ms = time_ms(CLOCK_MONOTONIC) + FILES_MS;
+    }
+    return count->has_files || count->locks > LIMIT_BOX_FILE_LOCKS ||
+           time_ms(CLOCK_PROCESS_CPUTIME_ID) > count->end_ms;
 }
 
 static void count_descriptor(int folder_fd, const char *name, struct count *count)
@@ -91,7 +101,11 @@ static void count_process(int proc_fd, const char *pid, struct count *count)
 
 bool process_locks_are_over(const struct sandbox *sandbox, bool *ret_is_hidden)
 {
-    struct count count = {.end_ms = own_ms() + COUNT_MS};
+    struct count count = {
+        .sandbox = sandbox,
+        .end_ms = time_ms(CLOCK_PROCESS_CPUTIME_ID) + COUNT_MS,
+        .files_ms = time_ms(CLOCK_MONOTONIC) + FILES_MS,
+    };
     int fd = openat(sandbox->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;

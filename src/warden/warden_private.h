@@ -191,9 +191,11 @@ void drain_take(struct warden *warden, int fd); /* owns it */
 /* What cannot be opened is not watched. */
 void kernel_memory_open(struct kernel_memory *memory, const struct sandbox *sandbox);
 bool kernel_memory_is_over(struct kernel_memory *memory, const struct sandbox *sandbox);
+/* More open and mapped files than a box may have. */
+bool kernel_files_are_over(const struct sandbox *sandbox);
 
-/* process_locks.c: more locks than a box may have, or than can be counted; *ret_is_hidden: there
- * is a process whose locks cannot be seen. */
+/* process_locks.c: more locks than a box may have, or than can be counted, or more files than that;
+ * *ret_is_hidden: there is a process whose locks cannot be seen. */
 bool process_locks_are_over(const struct sandbox *sandbox, bool *ret_is_hidden);
 
 /* watch.c */

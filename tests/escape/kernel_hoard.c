@@ -937,6 +937,8 @@ int main(int argc, char **argv)
     }
     printf("full %lu, last: %s\n", count, strerror(failed));
     fflush(stdout);
+    while (argc > 4) /* what it has is held until somebody ends it */
+        pause();
     char c;
     while (read(0, &c, 1) > 0) {
     }

@@ -21,7 +21,8 @@ SAME = {
         test_01_host_files_cannot_be_read test_03_symlink_to_a_host_file_is_not_fetched
         test_06_hard_link_to_a_file_outside test_07_links_planted_where_the_engine_writes
         test_07_output_folder_replaced_by_a_link test_07_script_and_artifact_are_not_redirected
-        test_08_odd_nodes_are_skipped_and_never_block test_10_inode_flood test_10_sparse_file_costs_nothing_outside
+        test_08_odd_nodes_are_skipped_and_never_block test_10_inode_flood test_10_deep_tree_is_gone_afterwards
+        test_10_sparse_file_costs_nothing_outside
         test_11_handles_and_the_lower_layer
         test_12_mount_calls test_14_chroot_with_a_kept_folder test_15_two_boxes_share_nothing""",
     "test_escape_processes": """
