@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import docker  # noqa: E402  (the path has to be there first)
+import failures  # noqa: E402
 import own  # noqa: E402
 import support  # noqa: E402
 import verdicts  # noqa: E402
@@ -31,6 +32,10 @@ def pytest_configure(config):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     verdicts.record(item, (yield).get_result())
+
+
+def pytest_runtest_logreport(report):
+    failures.note(report)
 
 
 def pytest_runtest_setup(item):
