@@ -164,8 +164,9 @@ struct http_request {
     uint64_t sent;
     struct http_source source;
     void *source_ctx;
-    const struct error *stop;                 /* why it has to end; NULL: it may go on */
-    struct websocket *websocket;              /* that it has become, or is about to */
+    bool has_length;             /* of a stream: its head has said how many bytes follow */
+    const struct error *stop;    /* why it has to end; NULL: it may go on */
+    struct websocket *websocket; /* that it has become, or is about to */
     struct MHD_UpgradeResponseHandle *orphan; /* it left before libmicrohttpd handed it over */
 
     bool is_old;         /* HTTP/1.0 */

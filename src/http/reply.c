@@ -164,9 +164,9 @@ static ssize_t on_more(void *cls, uint64_t position, char *data, size_t size)
     http_turn_end(server, link);
     if (request->is_gone)
         return MHD_CONTENT_READER_END_WITH_ERROR; /* by what it called */
-    if (count == HTTP_END)
+    if (count == HTTP_END && !request->has_length)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    if (count < 0 || (size_t)count > size)
+    if (count < 0 || (size_t)count > size) /* or it has ended before its length */
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (count == 0)
         http_request_pause(request);
@@ -192,6 +192,7 @@ void http_reply_stream(struct http_request *request, unsigned status, const char
     http_request_keep(request, status, type, NULL, 0);
     request->source = *source;
     request->source_ctx = ctx;
+    request->has_length = length >= 0;
     if (request->stop && source->stop)
         source->stop(ctx, request->stop);
     http_request_answer(

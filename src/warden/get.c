@@ -48,6 +48,17 @@ static bool get_produce(struct warden *warden, struct file_op *op)
     return true;
 }
 
+/* So many bytes follow, unless the guest makes the file shorter meanwhile. */
+static void say_size(struct warden *warden, const struct get *get)
+{
+    struct message_path message = {.bytes = get->left, .path = ""};
+    uint8_t payload[MESSAGE_PATH_HEADER + 1];
+    ssize_t length = message_path_pack(&message, payload, sizeof(payload));
+
+    if (length >= 0)
+        channel_control(warden, FRAME_ENTRY, get->op.id, payload, (size_t)length);
+}
+
 static const struct file_kind get_kind = {.produce = get_produce, .release = get_release};
 
 static int get_open(struct get *get, const struct place *place, const struct message_path *message)
@@ -86,6 +97,8 @@ void file_get(struct warden *warden, const struct frame *frame)
         r = get_open(get, &place, &message);
     if (r < 0)
         file_op_end(warden, &get->op, r);
+    else
+        say_size(warden, get);
 }
 
 bool file_ack(struct warden *warden, uint32_t id, const struct message_ack *ack)

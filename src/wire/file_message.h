@@ -16,7 +16,8 @@
  * PUT, GET, LIST, STAT, MKDIR, REMOVE, CHMOD, WATCH and ENTRY. The numbers mean:
  *
  *   PUT     mode: of the file (0: that of the file it replaces, else 0644); flags PUT_*; offset
- *   GET     offset, bytes (0: to the end)
+ *   GET     offset, bytes (0: to the end); an ENTRY with an empty path comes before the first byte,
+ *           and its bytes are those that follow (wardens of earlier versions send none)
  *   LIST    depth: levels below the folder (0: all); ENTRY for each
  *   STAT    -
  *   MKDIR   mode

@@ -1,5 +1,6 @@
 """Files of a session: every call, any size, any name, atomic, and changes as they happen."""
 import hashlib
+import http.client
 import threading
 
 import pytest
@@ -100,6 +101,27 @@ def test_fifty_megabytes_up_and_down(daemon, session):
         back.update(piece)
     connection.close()
     assert (reply.status, back.hexdigest()) == (200, digest.hexdigest())
+
+
+@pytest.mark.parametrize("part, length", [({}, 1000), ({"offset": 990}, 10), ({"length": 5}, 5), ({"offset": 2000}, 0)])
+def test_the_reply_says_its_length_before_its_first_byte(daemon, session, part, length):
+    daemon.write(session, "/tmp/f", bytes(1000))
+    reply = daemon.asked("GET", FILES.format(session), query={"path": "/tmp/f", **part})
+    assert (reply.headers["Content-Length"], len(reply.body)) == (str(length), length)
+    assert "Transfer-Encoding" not in reply.headers
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_not_taken_for_whole(daemon, session):
+    daemon.exec(session, "truncate", "-s", "300M", "/tmp/sparse")
+    connection = serve.Connection(daemon.socket)
+    connection.request("GET", FILES.format(session) + "?path=/tmp/sparse")
+    reply = connection.getresponse()
+    assert reply.getheader("Content-Length") == str(300 << 20)
+    assert len(reply.read(1 << 20)) == 1 << 20
+    daemon.exec(session, "truncate", "-s", "2M", "/tmp/sparse")
+    with pytest.raises(http.client.IncompleteRead):
+        reply.read()
+    connection.close()
 
 
 def test_a_reader_never_sees_half_a_replacement(daemon, session):

@@ -102,6 +102,7 @@ struct fetching {
     struct session *session;
     struct box *box;
     uint32_t op;
+    int64_t length; /* of the reply; -1: not known */
     bool waits_for_box, is_stopped, has_started, is_inside;
     char path[CONTAINER_PATH_MAX];
 };
@@ -144,7 +145,12 @@ static void begin_reply(struct fetching *fetching)
 
     fetching->has_started = true;
     fill_headers(fetching->path, disposition, headers);
-    front_stream_start(&fetching->stream, 200, TYPE_BYTES, headers, -1);
+    front_stream_start(&fetching->stream, 200, TYPE_BYTES, headers, fetching->length);
+}
+
+static void on_size(void *ctx, uint64_t bytes)
+{
+    ((struct fetching *)ctx)->length = (int64_t)MIN(bytes, (uint64_t)INT64_MAX);
 }
 
 static size_t on_data(void *ctx, const void *data, size_t length)
@@ -187,7 +193,7 @@ static void on_done(void *ctx, const struct error *err)
 
 static void on_box(void *ctx, struct box *box, const struct error *failed)
 {
-    static const struct get_events events = {.data = on_data, .done = on_done};
+    static const struct get_events events = {.size = on_size, .data = on_data, .done = on_done};
     struct fetching *fetching = ctx;
     struct error err = {0};
 
@@ -213,6 +219,7 @@ void content_send_box(struct door_call *call, struct session *session, const cha
     }
     *fetching = (struct fetching){.front = call->front,
                                   .session = session,
+                                  .length = -1,
                                   .stream = {.http = call->http,
                                              .text = BUF_INIT(WINDOW),
                                              .low = WINDOW / 2,

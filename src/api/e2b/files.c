@@ -25,6 +25,7 @@
 struct download {
     struct e2b_file *file;
     struct front_stream stream;
+    int64_t length; /* -1: not known */
     bool is_stopped, has_started, is_inside;
 };
 
@@ -63,7 +64,14 @@ static void download_begin(struct download *download)
 
     http_attachment(download->file->path, disposition, sizeof(disposition));
     download->has_started = true;
-    front_stream_start(&download->stream, 200, TYPE_BYTES, headers, -1);
+    front_stream_start(&download->stream, 200, TYPE_BYTES, headers, download->length);
+}
+
+static void on_size(void *ctx, uint64_t bytes)
+{
+    struct download *download = ((struct e2b_file *)ctx)->own;
+
+    download->length = (int64_t)MIN(bytes, (uint64_t)INT64_MAX);
 }
 
 static size_t on_data(void *ctx, const void *data, size_t length)
@@ -103,7 +111,7 @@ static void on_get_done(void *ctx, const struct error *err)
 
 static int begin_get(struct e2b_file *file, struct error *err)
 {
-    static const struct get_events events = {.data = on_data, .done = on_get_done};
+    static const struct get_events events = {.size = on_size, .data = on_data, .done = on_get_done};
 
     return box_get(file->box, file->path, 0, 0, &events, file, &file->op, err);
 }
@@ -148,6 +156,7 @@ void e2b_file_get(struct door_call *call)
         return;
     }
     *download = (struct download){
+        .length = -1,
         .file = file,
         .stream = {.http = call->http,
                    .text = BUF_INIT(WINDOW),

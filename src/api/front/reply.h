@@ -74,9 +74,10 @@ unsigned front_error_status(const char *code); /* 500 for an unknown code */
 /* A reply that is produced while it is sent: fill() appends to `text` when little is left in it. */
 struct front_stream {
     struct http_request *http;
-    struct buf text;
+    struct buf text;         /* what fill() appends; the first `sent` bytes of it are gone */
+    size_t sent;             /* of `text`; at most a quarter of it when fill() is called */
     struct metrics *counted; /* counts it among the streams of events; NULL: not counted */
-    size_t low;              /* fill() is called at this many bytes; 0: when it is empty */
+    size_t low;              /* fill() is called at this many unsent bytes; 0: when it is empty */
     bool is_over;            /* `text` is the last part */
     bool is_broken;          /* the reply is cut visibly, so that it is not taken for complete */
     bool is_endless;         /* http_stop() may end it */

@@ -25,6 +25,7 @@
 struct download {
     struct file_call *file;
     struct front_stream stream;
+    int64_t length;   /* of the reply; -1: not known */
     bool is_stopped;  /* the box has bytes that were not taken */
     bool has_started; /* the reply has begun */
     bool is_inside;   /* inside fill() */
@@ -64,7 +65,14 @@ static void download_begin(struct download *download)
 
     download->has_started = true;
     rest_download_headers(download->file->path, disposition, headers);
-    front_stream_start(&download->stream, 200, TYPE_BYTES, headers, -1);
+    front_stream_start(&download->stream, 200, TYPE_BYTES, headers, download->length);
+}
+
+static void on_size(void *ctx, uint64_t bytes)
+{
+    struct download *download = ((struct file_call *)ctx)->own;
+
+    download->length = (int64_t)MIN(bytes, (uint64_t)INT64_MAX);
 }
 
 static size_t on_data(void *ctx, const void *data, size_t length)
@@ -106,7 +114,7 @@ static void on_get_done(void *ctx, const struct error *err)
 
 static int begin_get(struct file_call *file, struct error *err)
 {
-    static const struct get_events events = {.data = on_data, .done = on_get_done};
+    static const struct get_events events = {.size = on_size, .data = on_data, .done = on_get_done};
 
     return box_get(file->box, file->path, file->offset, file->bytes, &events, file, &file->op, err);
 }
@@ -125,6 +133,7 @@ void files_get(struct door_call *call)
     }
     *download = (struct download){
         .file = file,
+        .length = -1,
         .stream = {.http = call->http,
                    .text = BUF_INIT(WINDOW),
                    .low = WINDOW / 2, /* the box continues while the rest is being sent */

@@ -196,6 +196,13 @@ static bool on_entry(struct call *call, const struct frame *frame)
         if (!call->is_cancelled)
             tell_entry(call, &message);
         return true;
+    case CALL_GET:
+        if (message.path_length > 0 || call->in[0].received > 0 || message.bytes > call->bytes_max)
+            return false;
+        call->bytes_max = message.bytes;
+        if (!call->is_cancelled && call->on.get->size)
+            call->on.get->size(call->ctx, message.bytes);
+        return true;
     case CALL_WATCH:
         if (!call->is_cancelled && call->on.watch->ready)
             call->on.watch->ready(call->ctx);

@@ -37,6 +37,9 @@ long box_put_data(struct box *box, uint32_t id, const void *data, size_t length)
 void box_put_end(struct box *box, uint32_t id);
 
 struct get_events {
+    /* Before the first data(): so many bytes follow if the get succeeds and the file is not made
+     * shorter meanwhile. May be NULL, and boxes of earlier versions do not call it. */
+    void (*size)(void *ctx, uint64_t bytes);
     /* Returns the bytes taken; less than length stops the stream until box_get_resume(). */
     size_t (*data)(void *ctx, const void *data, size_t length);
     void (*done)(void *ctx, const struct error *err);

@@ -203,6 +203,17 @@ static inline void take_done(struct warden_fixture *fixture, uint32_t id, int er
     take_nothing(fixture);
 }
 
+/* What a get says first: how many bytes follow. */
+static inline void take_size(struct warden_fixture *fixture, uint32_t id, uint64_t bytes)
+{
+    struct frame frame = take(fixture, FRAME_ENTRY, id);
+    struct message_path message;
+
+    assert_int_equal(message_path_unpack(&frame, &message), 0);
+    assert_int_equal(message.path_length, 0);
+    assert_true(message.bytes == bytes);
+}
+
 static inline void take_ack(struct warden_fixture *fixture, uint32_t id, uint64_t offset)
 {
     struct frame frame = take(fixture, FRAME_ACK, id);

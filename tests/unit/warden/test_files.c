@@ -9,6 +9,7 @@ static void test_get(void **state)
 
     scratch_write(&fixture->scratch, "tmp/file", "some bytes");
     give_path(fixture, FRAME_GET, 4, "/tmp/file", 0);
+    take_size(fixture, 4, 10);
     frame = take(fixture, FRAME_DATA, 4);
     assert_int_equal(message_bytes_unpack(&frame, &bytes), 0);
     assert_true(bytes.stream == 0 && bytes.offset == 0 && bytes.length == 10);
@@ -16,6 +17,7 @@ static void test_get(void **state)
     take_done(fixture, 4, 0);
     scratch_write(&fixture->scratch, "tmp/empty", "");
     give_path(fixture, FRAME_GET, 5, "/tmp/empty", 0);
+    take_size(fixture, 5, 0);
     take_done(fixture, 5, 0);
 }
 
@@ -27,6 +29,7 @@ static void get_part(struct warden_fixture *fixture, uint32_t id, uint64_t offse
 
     give_message(fixture, FRAME_GET, id, "/tmp/file",
                  (struct message_path){.offset = offset, .bytes = length});
+    take_size(fixture, id, strlen(expected));
     if (expected[0]) {
         frame = take(fixture, FRAME_DATA, id);
         assert_int_equal(message_bytes_unpack(&frame, &bytes), 0);
@@ -60,12 +63,14 @@ static void test_get_while_it_grows(void **state)
     scratch_write(&fixture->scratch, "tmp/file", "begin");
     give_path(fixture, FRAME_GET, 1, "/tmp/file", 0);
     scratch_write(&fixture->scratch, "tmp/file", "begin and more");
+    take_size(fixture, 1, 5);
     frame = take(fixture, FRAME_DATA, 1);
     assert_int_equal(message_bytes_unpack(&frame, &bytes), 0);
     assert_int_equal(bytes.length, 5);
     take_done(fixture, 1, 0);
     give_path(fixture, FRAME_GET, 2, "/tmp/file", 0);
     scratch_write(&fixture->scratch, "tmp/file", ""); /* or earlier, when it shrinks */
+    take_size(fixture, 2, 14);
     take_done(fixture, 2, 0);
 }
 
@@ -76,6 +81,7 @@ static void test_get_is_cancelled(void **state)
     scratch_write(&fixture->scratch, "tmp/large", "");
     assert_int_equal(truncate(scratch_path(&fixture->scratch, "tmp/large"), 1 << 30), 0);
     give_path(fixture, FRAME_GET, 1, "/tmp/large", 0);
+    take_size(fixture, 1, 1 << 30);
     take(fixture, FRAME_DATA, 1);
     give(fixture, FRAME_CANCEL, 1, NULL, 0);
     for (;;) { /* what was sent before it heard of that */
@@ -123,6 +129,7 @@ static void test_get_window(void **state)
     scratch_write(&fixture->scratch, "tmp/large", "");
     assert_int_equal(truncate(scratch_path(&fixture->scratch, "tmp/large"), (off_t)size), 0);
     give_path(fixture, FRAME_GET, 6, "/tmp/large", 0);
+    take_size(fixture, 6, size);
     while (!is_done) {
         uint8_t payload[9];
         struct message_bytes bytes;

@@ -176,6 +176,7 @@ static void test_put_and_get(void **state)
     finish(fixture, 2, &ended);
     assert_string_equal(ended.text[1], "by the host");
     give_path(fixture, FRAME_GET, 3, "/workspace/in/file");
+    take(fixture, FRAME_ENTRY, 3); /* its size */
     frame = take(fixture, FRAME_DATA, 3);
     assert_int_equal(message_bytes_unpack(&frame, &bytes), 0);
     assert_int_equal(bytes.length, 26);

@@ -79,6 +79,14 @@ static inline void saw_ready(void *ctx)
     ((struct seen *)ctx)->ready++;
 }
 
+static inline void saw_size(void *ctx, uint64_t bytes)
+{
+    struct seen *seen = ctx;
+
+    seen->entries++;
+    seen->bytes = bytes;
+}
+
 static inline size_t saw_data(void *ctx, const void *data, size_t length)
 {
     return saw_output(ctx, BOX_STDOUT, data, length);
@@ -108,7 +116,7 @@ static const struct exec_events exec_seen = {.started = saw_started,
                                              .failed = saw_failed,
                                              .stdin_ready = saw_ready};
 static const struct put_events put_seen = {.done = saw_done, .more = saw_ready};
-static const struct get_events get_seen = {.data = saw_data, .done = saw_done};
+static const struct get_events get_seen = {.size = saw_size, .data = saw_data, .done = saw_done};
 static const struct list_events list_seen = {.entry = saw_entry, .done = saw_done};
 
 static inline int fake_set_up(void **state)

@@ -134,6 +134,25 @@ static void test_get(void **state)
     hear_nothing(fake);
 }
 
+/* The size is told before the first byte, and no byte more is taken. */
+static void test_get_tells_its_size(void **state)
+{
+    struct fake *fake = *state;
+    uint32_t id = start_get(fake);
+
+    hear_path(fake, FRAME_GET, id, "/tmp/b", 0);
+    say_entry(fake, id, "", 0);
+    check_alive(fake);
+    assert_int_equal(fake->seen[GET].entries, 1);
+    assert_int_equal(fake->seen[GET].bytes, 77);
+    say_bytes(fake, FRAME_DATA, id, 0, 0, 77, 'a');
+    check_alive(fake);
+    say_bytes(fake, FRAME_DATA, id, 0, 77, 1, 'a');
+    assert_int_equal(fake_pump(fake), -EPIPE);
+    assert_int_equal(fake->seen[GET].out[1].length, 77);
+    assert_int_equal(fake->seen[GET].ended, 1);
+}
+
 static void test_get_fails(void **state)
 {
     struct fake *fake = *state;
@@ -331,6 +350,18 @@ static void entry_for_get(struct fake *fake)
     say_entry(fake, fake->id[GET], "x", 1);
 }
 
+static void size_twice(struct fake *fake)
+{
+    say_entry(fake, fake->id[GET], "", 0);
+    say_entry(fake, fake->id[GET], "", 0);
+}
+
+static void size_after_bytes(struct fake *fake)
+{
+    say_bytes(fake, FRAME_DATA, fake->id[GET], 0, 0, 1, 'x');
+    say_entry(fake, fake->id[GET], "", 0);
+}
+
 static void entry_without_name(struct fake *fake)
 {
     say_entry(fake, fake->id[LIST], "", 0);
@@ -404,7 +435,8 @@ static void test_broken_protocol(void **state)
         data_with_a_hole, data_without_bytes, data_on_a_stream,   data_for_put,   data_for_list,
         output_for_get,   entry_for_get,      entry_without_name, entry_with_nul, entry_too_long,
         entry_cut,        ack_for_get,        ack_for_list,       ack_beyond,     exited_for_put,
-        started_for_list, done_cut,           done_for_nobody,    go_away,
+        size_twice,       size_after_bytes,   started_for_list,   done_cut,       done_for_nobody,
+        go_away,
     };
 
     (void)state;
@@ -499,6 +531,7 @@ int main(void)
         WITH_A_FAKE(test_put_window),
         WITH_A_FAKE(test_put_fails_early),
         WITH_A_FAKE(test_get),
+        WITH_A_FAKE(test_get_tells_its_size),
         WITH_A_FAKE(test_get_fails),
         WITH_A_FAKE(test_get_is_not_taken),
         WITH_A_FAKE(test_get_over_the_window),
