@@ -23,7 +23,7 @@ export CC FUZZ_SECONDS SOAK_RUNS
 ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
 .PHONY: all build run test test-clients test-docker test-sanitize test-distros test-container \
-	test-browser check-style check-clients format coverage bench \
+	test-browser check-style check-clients format coverage bench bench-check \
 	fuzz soak load install install-files deb clean help
 
 all: build
@@ -89,6 +89,10 @@ coverage: ## lines executed by all tests, in children and boxes too; fails under
 bench: build ## compares with bubblewrap, docker and plain programs; writes bench/results.md
 	@tools/setup bench
 	@bench/run
+
+bench-check: build ## ten seconds: whether calls are much slower beside fork+exec and bubblewrap than they were
+	@tools/setup test
+	@$(PYTHON) bench/check.py
 
 fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer and sanitizers
 	@tools/setup test
