@@ -19,7 +19,8 @@ ATTACKS = (
     stall.json_of_values, stall.json_of_numbers, stall.execute_of_values, stall.held_bodies,
     stall.held_mcp_bodies, stall.mcp_values, stall.websocket_values, stall.websocket_unfinished,
     stall.deaf_to_results, stall.deaf_to_events, stall.queued_cells, stall.edited_files,
-    stall.runs_with_files, stall.listed_processes, stall.volley_of_listings,
+    stall.runs_with_files, stall.listed_processes, stall.volley_of_listings, stall.e2b_listing, stall.e2b_values,
+    stall.e2b_started_commands, stall.e2b_watchers, stall.e2b_form_of_files,
 )
 # These open connections one after another until there are LIMIT_CLIENTS or the time is over.
 CONNECTIONS_SECONDS = 10
@@ -45,7 +46,7 @@ def test_one_key_opens_all_connections(attack):
 
 def judge(attack, seconds):
     support.need_sessions()
-    with tenants.Server(stall.SETTINGS) as server:
+    with stall.settings(attack) as env, tenants.Server(env) as server:
         broker = server.get("/v1/info")["broker_pid"]
         row = stall.measure(attack, server, seconds)
         assert server.get("/v1/info")["broker_pid"] == broker, "it was another broker's memory"

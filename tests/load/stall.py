@@ -11,6 +11,7 @@ does from what the machine does besides.
     STALL_LOGS     a folder for the daemons' logs
 """
 import base64
+import contextlib
 import http.client
 import json
 import multiprocessing
@@ -27,6 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "load"), str(ROOT / "bench")]
 import harness  # noqa: E402  (the path has to be there first)
+import model_server  # noqa: E402
 import own  # noqa: E402
 import support  # noqa: E402
 import tenants  # noqa: E402
@@ -74,7 +76,7 @@ class Attacker:
                             f"Authorization: Bearer {self.key}", "Content-Type: application/json",
                             f"Content-Length: {length}", *more, "", ""]).encode()
 
-    def ask(self, method, target, body=b""):
+    def ask(self, method, target, body=b"", **headers):
         """The status of the reply; 0: the server closed the connection."""
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -82,7 +84,7 @@ class Attacker:
         try:
             connection.request(method, target, body, {
                 "Authorization": f"Bearer {self.key}", "Content-Type": "application/json",
-                "Accept": "application/json" + (", text/event-stream" if target == "/mcp" else "")})
+                "Accept": "application/json" + (", text/event-stream" if target == "/mcp" else ""), **headers})
             reply = connection.getresponse()
             reply.read()
             status = reply.status
@@ -105,9 +107,9 @@ class Attacker:
         finally:
             connection.close()
 
-    def again(self, method, target, body):
+    def again(self, method, target, body, **headers):
         while not self.is_over():
-            if self.ask(method, target, body) in (0, 429, 503):
+            if self.ask(method, target, body, **headers) in (0, 429, 503):
                 time.sleep(0.2)
 
     def hold(self, count, method, target, length, send, *more):
@@ -783,8 +785,170 @@ def idempotent_bodies(attacker):
         attacker.said[status] = attacker.said.get(status, 0) + 1
 
 
+# ---- a key at the door of E2B's clients
+
+
+class Sandbox:
+    """A sandbox of the attacker, called with its token."""
+
+    def __init__(self, attacker):
+        made = attacker.get_json("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300})
+        self.attacker = attacker
+        self.headers = {"E2b-Sandbox-Id": made["sandboxID"], "X-Access-Token": made["envdAccessToken"]}
+        self.run(["true"])  # its box is made
+
+    def call(self, method, target, body=b"", **headers):
+        return self.attacker.ask(method, target, body, **self.headers, **headers)
+
+    def again(self, method, target, body, **headers):
+        self.attacker.again(method, target, body, **self.headers, **headers)
+
+    def run(self, argv, **more):
+        """A command to its end."""
+        return self.call("POST", "/process.Process/Start", envelope({
+            "process": {"cmd": argv[0], "args": argv[1:]}, "stdin": False, **more}), **CONNECT)
+
+    def start(self, body, target="/process.Process/Start", **headers):
+        """A request whose reply is not waited for, as bytes; its connection is closed after the first of them."""
+        lines = [f"{name}: {value}" for name, value in {**self.headers, **headers}.items()]
+        with self.attacker.connect() as peer:
+            try:
+                peer.sendall("\r\n".join([
+                    f"POST {target} HTTP/1.1", f"Host: 127.0.0.1:{self.attacker.port}",
+                    f"Content-Length: {len(body)}", *lines, "", ""]).encode() + body)
+                head = peer.recv(4096)
+            except OSError:
+                head = b""
+        status = int(head.split()[1]) if head else 0
+        self.attacker.said[status] = self.attacker.said.get(status, 0) + 1
+        return status
+
+
+CONNECT = {"Content-Type": "application/connect+json"}
+
+
+def envelope(message):
+    if not isinstance(message, bytes):
+        message = json.dumps(message).encode()
+    return struct.pack(">BI", 0, len(message)) + message
+
+
+def e2b_listing(attacker):
+    sandbox = Sandbox(attacker)
+    sandbox.run(["python3", "-c", """
+import os
+os.mkdir("/workspace/many")
+for i in range(90000):
+    os.mkdir("/workspace/many/" + "n" * 200 + str(i))
+"""])
+    sandbox.again("POST", "/filesystem.Filesystem/ListDir", {"path": "/workspace/many", "depth": 1})
+
+
+def e2b_values(attacker):
+    """A message of a stream's input that has many values."""
+    sandbox = Sandbox(attacker)
+    sandbox.start(envelope({"process": {"cmd": "sleep", "args": ["300"]}, "tag": "t"}), **CONNECT)
+    start = envelope({"start": {"process": {"tag": "t"}}})
+    sandbox.again("POST", "/process.Process/StreamInput", start + envelope(
+        of_size(b"{},", BODY - len(start), b'{"data":[', b"0]}")), **CONNECT)
+
+
+def e2b_started_commands(attacker):
+    """Commands that go on, each with members that are of no use."""
+    sandbox = Sandbox(attacker)
+    body = envelope({"process": {"cmd": "sleep", "args": ["300"]}, "more": "x" * (14 * MIB)})
+    while not attacker.is_over():
+        if sandbox.start(body, **CONNECT) != 200:
+            time.sleep(0.2)
+
+
+def e2b_waiting_cells(attacker):
+    """Cells of a few bytes behind one that sleeps, in bodies that are large."""
+    sandbox = Sandbox(attacker)
+    sandbox.start(json.dumps({"code": "import time\ntime.sleep(60)"}).encode(), "/execute", **{"Content-Type": "application/json"})
+
+    def wait():
+        sandbox.again("POST", "/execute", {"code": "1", "x": "x" * (14 * MIB)})
+    together(8, wait)
+
+
+def e2b_metadata(attacker):
+    """Each upload has as much metadata as a file may have."""
+    sandbox = Sandbox(attacker)
+    metadata = {f"X-Metadata-a{i}": "x" * 240 for i in range(16)}
+    number = 0
+    while not attacker.is_over():
+        number += 1
+        sandbox.call("POST", f"/files?path=/home/user/{'f' * 200}{number % 1500}", b"x", **{
+            "Content-Type": "application/octet-stream", **metadata})
+
+
+def e2b_watchers(attacker):
+    """Watchers that are never asked, of folders in which files come and go."""
+    sandbox = Sandbox(attacker)
+    for _ in range(250):
+        sandbox.call("POST", "/filesystem.Filesystem/CreateWatcher", {"path": "/workspace", "recursive": True})
+    sandbox.run(["python3", "-c", """
+import os
+for i in range(100000):
+    os.close(os.open("/workspace/" + "n" * 200 + str(i % 50), os.O_CREAT | os.O_WRONLY))
+    os.unlink("/workspace/" + "n" * 200 + str(i % 50))
+"""])
+    attacker.wait()
+
+
+def e2b_form_of_files(attacker):
+    """An upload of many small files with long paths."""
+    sandbox = Sandbox(attacker)
+
+    def form():
+        for i in range(20000):
+            yield (f'--b\r\nContent-Disposition: form-data; name="file"; filename="/workspace/{("n" * 200 + "/") * 15}{i}"'
+                   "\r\n\r\nx\r\n").encode()
+        yield b"--b--\r\n"
+    body = b"".join(form())
+    sandbox.again("POST", "/files", body, **{"Content-Type": "multipart/form-data; boundary=b"})
+
+
+# ---- a key at the door of a model's responses (the server has a model server that never answers)
+
+
+def responses_of_text(attacker):
+    attacker.again("POST", "/v1/responses", of_size(b"\\u00e9", BODY, b'{"model":"fails","input":"', b'"}'))
+
+
+def responses_of_items(attacker):
+    item = b'{"role":"user","content":"x"},'
+    attacker.again("POST", "/v1/responses", of_size(item, BODY, b'{"model":"fails","input":[', item[:-1] + b"]}"))
+
+
+def responses_in_the_background(attacker):
+    attacker.again("POST", "/v1/responses", of_size(
+        b"x", 10 * MIB, b'{"model":"hangs","background":true,"input":"', b'"}'))
+
+
+def responses_of_a_conversation(attacker):
+    """Each goes on from the one before, and adds what the model does not read."""
+    previous = None
+    while not attacker.is_over():
+        made = attacker.get_json("POST", "/v1/responses", {
+            "model": "answers", "previous_response_id": previous, "input": [
+                {"type": "reasoning", "summary": "x" * (10 * MIB)}, {"role": "user", "content": "x"}]})
+        attacker.said[made.get("status")] = attacker.said.get(made.get("status"), 0) + 1
+        if made.get("id"):
+            previous = made["id"]
+        else:
+            time.sleep(0.2)
+
+
+def chats_in_parallel(attacker):
+    """Streams, which are answered at once and then go on."""
+    attacker.deaf(40, "POST", "/v1/chat", {"model": "hangs", "message": "x", "stream": True, "files": [
+        {"name": "a", "content": "x" * (10 * MIB)}]})
+
+
 def together(count, act):
-    threads = [threading.Thread(target=act) for _ in range(count)]
+    threads = [threading.Thread(target=act, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -808,8 +972,27 @@ ATTACKS = (
     mcp_batches, large_parameters, websocket_text, websocket_pieces, websocket_pings, websocket_input,
     resumed_streams, whole_outputs, broken_text, tiny_ranges, event_of_many_types, broken_events,
     watched_files, deep_tree, listed_processes, ended_sessions, edits_of_many_places, terminals, subscriptions,
-    runs_with_files, idempotent_bodies, many_streams, many_websockets, many_kept_connections, many_half_requests,
+    runs_with_files, idempotent_bodies, e2b_listing, e2b_values, e2b_started_commands, e2b_waiting_cells,
+    e2b_metadata, e2b_watchers, e2b_form_of_files, responses_of_text, responses_of_items,
+    responses_in_the_background, responses_of_a_conversation, chats_in_parallel, many_streams, many_websockets, many_kept_connections, many_half_requests,
 )
+
+
+OF_MODELS = (responses_of_text, responses_of_items, responses_in_the_background, responses_of_a_conversation,
+             chats_in_parallel)
+
+
+@contextlib.contextmanager
+def settings(attack):
+    """Those of a server for this attack, and what it needs meanwhile."""
+    if attack not in OF_MODELS:
+        yield SETTINGS
+        return
+    with model_server.Server() as model:
+        model.script("hangs", [[{"hang": True}]])
+        model.script("fails", [[{"status": 400, "body": '{"error":{"message":"no"}}'}]])
+        model.script("answers", [model_server.text("yes")])
+        yield {**SETTINGS, "BAILEY_UPSTREAM_URL": model.url}
 
 
 # ---- the other tenant
@@ -920,7 +1103,7 @@ def main():
     for attack in ATTACKS:
         if only and attack.__name__ not in only:
             continue
-        with tenants.Server(SETTINGS) as server:
+        with settings(attack) as env, tenants.Server(env) as server:
             row = measure(attack, server, seconds)
             if logs:
                 Path(logs, attack.__name__ + ".log").write_text(server.said())

@@ -303,3 +303,72 @@ def test_sandboxes_are_there_after_a_restart_of_the_broker():
         assert pid in [one["pid"] for one in own.unary("process.Process/List", {})[1]["processes"]]
         assert own.unary("filesystem.Filesystem/Stat", {"path": "m.txt"})[1]["entry"]["metadata"] == {"author": "me"}
         server.control("DELETE", f"/sandboxes/{own.id}")
+
+
+# ---- what one request or client can make large ----
+
+def test_a_folder_with_too_many_entries_is_an_error_that_says_so(sandbox):
+    with sandbox.start("mkdir /tmp/many /tmp/few; cd /tmp/many; seq 10001 | xargs touch; cd ../few; seq 50 | xargs touch") as events:
+        list(events)
+    status, told = sandbox.unary("filesystem.Filesystem/ListDir", {"path": "/tmp/many", "depth": 1})
+    assert (status, told["code"]) == (429, "resource_exhausted") and "more entries than one call lists" in told["message"], told
+    status, told = sandbox.unary("filesystem.Filesystem/ListDir", {"path": "/tmp/few", "depth": 1})
+    assert status == 200 and len(told["entries"]) == 50
+
+
+def test_a_watcher_that_is_not_asked_ends_and_says_so(sandbox):
+    status, made = sandbox.unary("filesystem.Filesystem/CreateWatcher", {"path": "/tmp", "recursive": False})
+    assert status == 200
+    with sandbox.start("cd /tmp; for i in $(seq 30); do echo > $i; done") as events:
+        list(events)
+    status, told = sandbox.unary("filesystem.Filesystem/GetWatcherEvents", made)
+    assert status == 200 and {event["name"] for event in told["events"]} == {str(i) for i in range(1, 31)}
+    assert sandbox.unary("filesystem.Filesystem/GetWatcherEvents", made) == (200, {"events": []})
+    name = "n" * 200
+    with sandbox.start(f"cd /tmp; for i in $(seq 3000); do echo > {name}; rm {name}; done") as events:
+        list(events)
+    status, told = sandbox.unary("filesystem.Filesystem/GetWatcherEvents", made)
+    assert (status, told["code"]) == (429, "resource_exhausted") and "some are missing" in told["message"], told
+    assert sandbox.unary("filesystem.Filesystem/GetWatcherEvents", made)[0] == 404, "it has ended"
+
+
+def test_watchers_of_one_tenant_leave_room_for_others(server):
+    own, other = server.sandbox(), server.caller("watching").text
+    for _ in range(64):
+        assert own.unary("filesystem.Filesystem/CreateWatcher", {"path": "/tmp"})[0] == 200
+    status, told = own.unary("filesystem.Filesystem/CreateWatcher", {"path": "/tmp"})
+    assert status == 429 and "most of a tenant" in told["message"], told
+    theirs = Sandbox(server, json.loads(server.raw("POST", "/v2/sandboxes", '{"templateID":"base"}', {"X-API-Key": other})[2]))
+    assert theirs.unary("filesystem.Filesystem/CreateWatcher", {"path": "/tmp"})[0] == 200
+    for one in (own, theirs):
+        server.end("s_" + one.id)
+
+
+def test_metadata_of_files_has_a_maximum_for_a_sandbox(sandbox):
+    metadata = {f"X-Metadata-{i}": "x" * 250 for i in range(15)}
+    binary = {"Content-Type": "application/octet-stream"}
+    stored = 0
+    while sandbox.call("POST", f"/files?path=f{stored}", b"x", **binary, **metadata)[0] == 200:
+        stored += 1
+        assert stored < 100, "256 KB in all"
+    assert stored > 50
+    status, _, told = sandbox.call("POST", "/files?path=more", b"x", **binary, **metadata)
+    assert status == 507 and "256 KB in all" in json.loads(told)["message"], told
+    assert sandbox.call("POST", "/files?path=f0", b"y", **binary, **metadata)[0] == 200, "in the place of its own"
+    assert sandbox.call("POST", "/files?path=plain", b"y", **binary)[0] == 200
+
+
+def test_one_upload_has_a_maximum_of_files(sandbox):
+    def form(count):
+        return "".join(f'--b\r\nContent-Disposition: form-data; name="file"; filename="/tmp/form/{i}"\r\n\r\nx\r\n'
+                       for i in range(count)) + "--b--\r\n"
+    kind = {"Content-Type": "multipart/form-data; boundary=b"}
+    status, _, told = sandbox.call("POST", "/files", form(1001), **kind)
+    assert status == 400 and "at most 1000 files" in json.loads(told)["message"], told
+    status, _, told = sandbox.call("POST", "/files", form(200), **kind)
+    assert status == 200 and len(json.loads(told)) == 200
+
+
+def test_a_commands_tag_has_a_maximum(sandbox):
+    with sandbox.start("true", tag="x" * 1025) as events:
+        assert "tag: at most 1024 bytes" in list(events)[-1][1]["error"]["message"]

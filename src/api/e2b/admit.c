@@ -1,10 +1,12 @@
 /*
  * admit.c - which requests are E2B's, who may make them, and which sandbox they mean; see e2b.h.
  *
+ * Sandboxes are the sessions that were made here; those of other doors do not exist for this one.
  * The control plane needs a key. What goes to a sandbox has no key: it has the sandbox's token, or
  * a signature that was made with it (/files), or names a sandbox without a token, whose id is then
  * the secret; so it is for /contexts of every sandbox, where clients send no token. The caller is
- * the key that made the sandbox: once that is gone, so is what its tokens open.
+ * the key that made the sandbox: once that is gone, so is what its tokens open, and another key is
+ * given the token only if it has the scopes of that one.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,6 +27,12 @@ bool e2b_claims(const struct http_request *http)
 
 /* ---- sandboxes ---- */
 
+/* The key that made the sandbox; empty: the owner, without one. NULL: it is none of this door's. */
+static const char *maker_of(const struct session *session)
+{
+    return json_string_value(json_object_get(session_notes(session), "key"));
+}
+
 struct session *e2b_find(struct e2b *e2b, const char *tenant, const char *id)
 {
     size_t length = strcspn(id, "-");
@@ -37,7 +45,7 @@ struct session *e2b_find(struct e2b *e2b, const char *tenant, const char *id)
     str_format(word, sizeof(word), "s_%.*s", E2B_ID_LENGTH, id);
     if (session_manager_find_of(e2b->front->manager, tenant, word, false, &session, &ignored) < 0)
         return NULL;
-    return str_equal(session_id(session), word) ? session : NULL;
+    return str_equal(session_id(session), word) && maker_of(session) ? session : NULL;
 }
 
 struct session *e2b_sandbox(struct door_call *call)
@@ -75,7 +83,7 @@ static void look_at(void *ctx, struct session *session)
     struct signed_search *search = ctx;
     char token[E2B_TOKEN_MAX];
 
-    if (search->found || search->is_expired || !session_notes(session) || !is_secure(session))
+    if (search->found || search->is_expired || !maker_of(session) || !is_secure(session))
         return;
     e2b_token_make(search->e2b->secret, e2b_id(session), token);
     switch (e2b_signature_check(search->signature, token, clock_wall_ms() / 1000)) {
@@ -147,12 +155,14 @@ static int check_token(struct e2b *e2b, const struct session *session,
 {
     const char *token = http_header(http, "X-Access-Token");
 
-    if (!is_secure(session) || is_path(http, "/health") || is_path(http, "/contexts"))
+    if (!is_secure(session) || is_path(http, "/health"))
         return 0;
     if (token)
         return e2b_token_check(e2b->secret, e2b_id(session), token)
                    ? 0
                    : unauthorized(err, "this access token is not that of the sandbox");
+    if (is_path(http, "/contexts"))
+        return 0;
     if (is_path(http, "/files"))
         return check_signature(e2b, session, http, err);
     return unauthorized(err, "the header X-Access-Token is missing: the sandbox has a token");
@@ -178,8 +188,13 @@ static int find_signed(struct e2b *e2b, const struct http_request *http, struct 
 static int find_target(struct e2b *e2b, const struct http_request *http, struct session **ret,
                        struct error *err)
 {
+    static const char *const once[] = {"E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token"};
     struct e2b_target target;
 
+    for (size_t i = 0; i < ARRAY_SIZE(once); i++)
+        if (http_header_differs(http, once[i]))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "the header %s is there twice, with two values", once[i]);
     if (!e2b_target_of(http, &target)) {
         if (is_path(http, "/files"))
             return find_signed(e2b, http, ret, err);
@@ -195,13 +210,23 @@ static int find_target(struct e2b *e2b, const struct http_request *http, struct 
 static int stand_in(struct e2b *e2b, const struct session *session, struct principal *who,
                     struct error *err)
 {
-    const char *key = json_string_value(json_object_get(session_notes(session), "key"));
+    const char *key = maker_of(session);
 
     if (key && key[0])
         return keys_stand_in(e2b->front->auth.index, key, clock_wall_ms(), who, err);
     *who = (struct principal){.scopes = SCOPES_ORDINARY};
     str_copy(who->tenant, sizeof(who->tenant), session_tenant(session));
     return 0;
+}
+
+bool e2b_may_have_token(struct e2b *e2b, const struct principal *who, const struct session *session)
+{
+    struct principal maker;
+    struct error ignored = {0};
+
+    if (who->is_local || stand_in(e2b, session, &maker, &ignored) < 0)
+        return true; /* of a key that is gone it opens nothing */
+    return (maker.scopes & SCOPES_ORDINARY & ~who->scopes) == 0;
 }
 
 static int admit_to_sandbox(struct door_call *call, struct error *err)

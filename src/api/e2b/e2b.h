@@ -27,12 +27,14 @@
 #define E2B_KEEPALIVE_MS 90000    /* of a stream whose client names no interval */
 #define E2B_PIECE (32 * KIB)      /* of output in one event */
 #define E2B_PENDING_MAX (2 * MIB) /* of a stream that its client has not read */
+#define E2B_TAG_MAX 1024          /* bytes of the name that a client gives a command */
 #define E2B_RECENT_MS 30000       /* how long a process that has ended can be connected to */
 #define E2B_DEFAULT_TIMEOUT_S 300 /* of a sandbox, where the request has none */
 #define E2B_DEFAULT_TIMEOUT_V1_S 15
-#define E2B_LIST_MAX 100     /* sandboxes of one page */
-#define E2B_WATCHERS_MAX 256 /* of all sandboxes, made by CreateWatcher */
-#define E2B_CHANGES_MAX 10000
+#define E2B_LIST_MAX 100            /* sandboxes of one page */
+#define E2B_WATCHERS_MAX 1024       /* made by CreateWatcher, of all sandboxes, */
+#define E2B_WATCHERS_EACH 64        /* and of those of one tenant */
+#define E2B_CHANGES_MAX (512 * KIB) /* bytes of what one of them has to tell */
 
 struct e2b_process;
 struct e2b_watcher;
@@ -79,6 +81,9 @@ enum e2b_verdict e2b_signature_check(const struct e2b_signature *signature, cons
 
 bool e2b_claims(const struct http_request *http);
 int e2b_admit(struct door_call *call, struct error *err);
+/* Whether a caller's key may do what the sandbox's token opens. */
+bool e2b_may_have_token(struct e2b *e2b, const struct principal *who,
+                        const struct session *session);
 /* The sandbox of a request that was admitted; NULL: it ended meanwhile, and it was answered. */
 struct session *e2b_session(struct door_call *call);
 /* The sandbox {id} of the control plane; NULL: it was answered (404). */

@@ -19,6 +19,7 @@
 
 #define WINDOW (512 * KIB)
 #define PUTS_AT_ONCE 32 /* files of one upload whose end is awaited */
+#define FILES_MAX 1000  /* of one upload; all of their paths are kept until its end */
 
 /* ---- GET ---- */
 
@@ -184,6 +185,7 @@ struct upload {
     struct e2b_file *file;
     struct upload_file *files;   /* newest first */
     struct upload_file *current; /* that gets the bytes; NULL: none */
+    unsigned count;              /* of files */
     unsigned pending;            /* puts that have not ended */
     bool is_form, is_blocked, is_over;
     struct form_data form;
@@ -286,6 +288,10 @@ static int begin_file(struct upload *upload, const char *path, struct error *err
     struct upload_file *one;
     int r;
 
+    if (upload->count++ == FILES_MAX)
+        return error_set(err, -E2BIG, ERROR_PATH_INVALID,
+                         "one upload has at most %d files: send the others with another one",
+                         FILES_MAX);
     for (one = upload->files; one; one = one->next)
         if (str_equal(one->path, path))
             return error_set(err, -EINVAL, ERROR_PATH_INVALID,

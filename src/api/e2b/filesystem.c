@@ -9,6 +9,8 @@
 #include "base/str.h"
 
 #define LIST_DEPTH_MAX 64
+#define LIST_MAX 10000           /* entries: each takes about 3 KB until the reply is sent, */
+#define LIST_PATHS_MAX (2 * MIB) /* and its path four times */
 
 /* ---- one entry ---- */
 
@@ -215,9 +217,9 @@ struct listed {
 };
 struct listing {
     struct listed *entries;
-    size_t count, capacity;
-    json_t *found; /* the reply, in order */
-    bool is_broken;
+    size_t count, capacity, bytes; /* bytes: of paths */
+    json_t *found;                 /* the reply, in order */
+    bool is_broken, is_too_long;
     uint64_t depth;
 };
 
@@ -253,11 +255,18 @@ static void on_listed(void *ctx, const struct box_entry *entry)
     char path[2 * LIMIT_PATH_BYTES + 2];
     struct listed *at;
 
+    if (listing->is_too_long)
+        return;
     if (listing->is_broken || (listing->count == listing->capacity && !listing_grow(listing))) {
         listing->is_broken = true;
         return;
     }
     str_format(path, sizeof(path), "%s/%s", file->path, entry->name);
+    listing->bytes += strlen(path);
+    if (listing->count == LIST_MAX || listing->bytes > LIST_PATHS_MAX) {
+        listing->is_too_long = true;
+        return;
+    }
     at = &listing->entries[listing->count];
     *at = (struct listed){.path = strdup(path), .entry = e2b_entry(file->session, entry, path)};
     listing->count++;
@@ -292,10 +301,15 @@ static void on_list_done(void *ctx, const struct error *err)
     struct listing *listing = file->own;
     json_t *entries = json_array();
 
-    if (err->num < 0 || listing->is_broken) {
+    if (err->num < 0 || listing->is_broken || listing->is_too_long) {
         struct error own = *err;
 
-        if (err->num == 0)
+        if (listing->is_too_long || err->num == -E2BIG)
+            error_set(&own, -E2BIG, ERROR_QUOTA,
+                      "'%s' has more entries than one call lists (%d, with paths of %llu MB "
+                      "together): list its folders one by one, or fewer levels",
+                      file->path, LIST_MAX, LIST_PATHS_MAX / MIB);
+        else if (err->num == 0)
             error_memory(&own);
         json_decref(entries);
         e2b_file_fail(file, &own);

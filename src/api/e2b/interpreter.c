@@ -330,7 +330,7 @@ static int execute(struct door_call *call, struct session *session, json_t *body
     struct schema_problem problem = {0};
     struct cell_request request = {
         .caller = &call->caller,
-        .keeper = body,
+        .keeper = code, /* the body may have other members, which may be large */
         .code = json_string_value(code),
         .code_length = json_string_length(code),
         .env = env,

@@ -19,6 +19,8 @@
 #define KEY_MAX 246    /* bytes, as E2B has it */
 #define ALL_MAX 4096   /* of keys and values of a file */
 #define FILES_MAX 1000 /* files of a sandbox that have metadata */
+#define SUM_MAX \
+    (256 * KIB) /* of paths, keys and values of all of them: notes are stored as a whole */
 
 json_t *e2b_metadata_of(struct session *session, const char *path)
 {
@@ -79,6 +81,36 @@ int e2b_metadata_read(const struct http_request *http, json_t **ret, struct erro
 
 /* ---- kept ---- */
 
+static size_t size_of(const char *path, json_t *metadata)
+{
+    size_t bytes = strlen(path);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(metadata, key, value)
+    {
+        bytes += strlen(key) + json_string_length(value);
+    }
+    return bytes;
+}
+
+/* Whether `files` have room for one more; its earlier metadata does not count. */
+static bool has_room(json_t *files, const char *path, json_t *metadata)
+{
+    size_t bytes = size_of(path, metadata), count = 1;
+    const char *other;
+    json_t *theirs;
+
+    json_object_foreach(files, other, theirs)
+    {
+        if (str_equal(other, path))
+            continue;
+        bytes += size_of(other, theirs);
+        count++;
+    }
+    return count <= FILES_MAX && bytes <= SUM_MAX;
+}
+
 /* The notes with other files; takes `files` over. */
 static int keep(struct session *session, json_t *files, struct error *err)
 {
@@ -105,11 +137,13 @@ int e2b_metadata_set(struct session *session, const char *path, json_t *metadata
     if (!metadata && !e2b_metadata_of(session, path))
         return 0;
     files = copy_of_files(session);
-    if (metadata && json_object_size(files) >= FILES_MAX && !json_object_get(files, path)) {
+    if (metadata && !has_room(files, path, metadata)) {
         json_decref(metadata);
         json_decref(files);
         return error_set(err, -ENOSPC, ERROR_DISK_FULL,
-                         "%d files of this sandbox have metadata, which is the most", FILES_MAX);
+                         "metadata: the files of this sandbox have as much as it may have: %d "
+                         "files, %llu KB in all",
+                         FILES_MAX, SUM_MAX / KIB);
     }
     if (metadata)
         json_object_set_new_nocheck(files, path, metadata);

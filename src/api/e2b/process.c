@@ -283,6 +283,8 @@ static int read_start(struct door_call *call, json_t *request, struct execution_
         .is_background = true,
         .cwd = cwd,
     };
+    if (json_string_length(e2b_member(request, "tag", NULL)) > E2B_TAG_MAX)
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "tag: at most %d bytes", E2B_TAG_MAX);
     if (!e2b_text(process, "cmd", NULL) || !e2b_text(process, "cmd", NULL)[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "process.cmd is missing");
     if (spec->env && (!json_is_object(spec->env) || !start_env_check(spec->env, &problem)))

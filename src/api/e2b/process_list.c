@@ -14,13 +14,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/json.h"
 
 struct e2b_process {
     struct e2b_process *next;
     struct e2b *e2b;
     struct execution *execution;
     struct execution_watcher *watcher;
-    json_t *request; /* of Start */
+    json_t *request; /* of Start: what of it is told later */
 };
 
 /* ---- what commands were started with ---- */
@@ -45,6 +46,16 @@ static void on_more(void *ctx)
         process_free(process);
 }
 
+/* The request without the members that nothing asks for, which may be large. */
+static json_t *told_of(json_t *request)
+{
+    json_t *process = e2b_member(request, "process", NULL);
+
+    return json_pack("{s:O*, s:{s:O*, s:O*}}", "tag", e2b_member(request, "tag", NULL), "process",
+                     "envs", e2b_member(process, "envs", NULL), "cwd",
+                     e2b_member(process, "cwd", NULL));
+}
+
 void e2b_process_note(struct e2b *e2b, struct execution *execution, json_t *request)
 {
     static const struct execution_watch_events events = {.more = on_more};
@@ -57,9 +68,11 @@ void e2b_process_note(struct e2b *e2b, struct execution *execution, json_t *requ
     *process = (struct e2b_process){.next = e2b->processes,
                                     .e2b = e2b,
                                     .execution = execution,
-                                    .request = json_incref(request),
+                                    .request = told_of(request),
                                     .watcher = execution_watch(execution, false, &events, process)};
-    if (!process->watcher) {
+    if (!process->watcher || !process->request) {
+        if (process->watcher)
+            execution_unwatch(process->watcher, false);
         json_decref(process->request);
         free(process);
         return;
@@ -344,14 +357,15 @@ static void stream_input(struct door_call *call, struct session *session)
     struct execution *execution = NULL;
     struct error err = {0};
     const char *at, *text;
-    size_t left, length;
+    size_t left, length, room = LIMIT_JSON_STRUCTURE;
     int r;
 
     at = http_body(call->http, &left);
     while ((r = e2b_envelope_next(&at, &left, &text, &length)) > 0) {
-        CLEANUP(json_decrefp) json_t *message = json_loadb(text, length, 0, NULL);
+        CLEANUP(json_decrefp)
+        json_t *message = json_parse_within(text, length, 0, &room, NULL);
 
-        r = stream_message(message, call, session, &execution, &bytes, &err);
+        r = message ? stream_message(message, call, session, &execution, &bytes, &err) : -EPROTO;
         if (r < 0)
             break;
     }

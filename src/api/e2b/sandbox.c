@@ -88,7 +88,8 @@ static json_t *listed_json(const struct session *session)
         E2B_ENVD_VERSION, "metadata", metadata_of(session), "volumeMounts");
 }
 
-static json_t *detail_json(const struct e2b *e2b, const struct session *session)
+static json_t *detail_json(struct e2b *e2b, const struct principal *who,
+                           const struct session *session)
 {
     CLEANUP(json_decrefp) json_t *sandbox = sandbox_json(e2b, session);
     json_t *detail = listed_json(session);
@@ -96,7 +97,7 @@ static json_t *detail_json(const struct e2b *e2b, const struct session *session)
 
     if (!detail || !sandbox)
         return detail;
-    if (is_secure(session))
+    if (is_secure(session) && e2b_may_have_token(e2b, who, session))
         json_object_set(detail, "envdAccessToken", json_object_get(sandbox, "envdAccessToken"));
     json_object_set_new(detail, "domain", json_null());
     json_object_set_new(detail, "allowInternetAccess", json_false());
@@ -343,11 +344,22 @@ void e2b_create_v2(struct door_call *call)
 
 /* ---- one sandbox ---- */
 
+/* The reply has the sandbox's token. False: it was answered. */
+static bool check_token(struct door_call *call, const struct session *session)
+{
+    if (e2b_may_have_token(call->door, &call->caller.who, session))
+        return true;
+    e2b_fail_text(call->http, 403,
+                  "this key does not have all the scopes of the key that made the sandbox, whose "
+                  "token it would get: use that key, or one with the same scopes");
+    return false;
+}
+
 /* Only ever later. */
 void e2b_connect(struct door_call *call)
 {
     struct session *session = e2b_sandbox(call);
-    json_t *body = session ? read_body(call) : NULL;
+    json_t *body = session && check_token(call, session) ? read_body(call) : NULL;
     struct error err = {0};
     uint64_t ms;
 
@@ -375,7 +387,7 @@ void e2b_get(struct door_call *call)
     struct session *session = e2b_sandbox(call);
 
     if (session)
-        front_reply(call->http, 200, detail_json(call->door, session));
+        front_reply(call->http, 200, detail_json(call->door, &call->caller.who, session));
 }
 
 static void set_timeout(struct door_call *call, const char *name, bool only_later)
@@ -488,7 +500,8 @@ static void look_at(void *ctx, struct session *session)
 {
     struct listing *listing = ctx;
 
-    if (!session_notes(session) || session_state(session) >= SESSION_ENDING ||
+    if (!json_object_get(session_notes(session), "key") ||
+        session_state(session) >= SESSION_ENDING ||
         (listing->tenant && !str_equal(session_tenant(session), listing->tenant)) ||
         !has_metadata(session, listing->metadata) ||
         (listing->template_id && !str_equal(template_of(session), listing->template_id)) ||

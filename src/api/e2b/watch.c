@@ -1,6 +1,9 @@
 /*
  * watch.c - changes of a folder: WatchDir as a stream, and CreateWatcher, GetWatcherEvents,
  * RemoveWatcher for clients that ask again and again; see e2b.h.
+ *
+ * A watcher whose client does not ask keeps its events as text. One that has too much of it stops
+ * watching, and its next caller is told that events are missing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,12 +24,13 @@ struct e2b_watcher {
     struct session *session;
     struct box *box;
     uint32_t op; /* 0: none */
-    char sandbox[ID_MAX];
+    char sandbox[ID_MAX], tenant[TENANT_MAX];
     char path[LIMIT_PATH_BYTES + 1];
-    uint64_t number; /* of one that is polled; 0: of a stream */
-    json_t *events;  /* polled: not fetched yet */
+    uint64_t number;   /* of one that is polled; 0: of a stream */
+    struct buf events; /* polled: not fetched yet, as JSON with a comma behind each */
     bool waits_for_box;
     bool is_tree, was_renamed, is_dead;
+    bool is_overfull;          /* polled: events are missing */
     struct http_request *http; /* that waits for the beginning; NULL: none */
     /* a stream */
     bool is_stream, has_started;
@@ -52,7 +56,7 @@ static void watcher_free(struct e2b_watcher *watcher)
         box_cancel(watcher->box, watcher->op);
     if (watcher->timer)
         watcher->reactor->ops->timer_remove(watcher->timer);
-    json_decref(watcher->events);
+    buf_free(&watcher->events);
     free(watcher);
 }
 
@@ -64,15 +68,27 @@ static void ping_later(struct e2b_watcher *watcher)
         watcher->reactor->ops->timer_set(watcher->timer, watcher->ping_ms);
 }
 
+/* Until its client asks. */
+static void keep(struct e2b_watcher *watcher, json_t *event)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(E2B_CHANGES_MAX);
+
+    if (watcher->is_overfull)
+        return;
+    if (event && text_of_json(event, FRONT_JSON, &text) == 0 && buf_append(&text, ",", 1) == 0 &&
+        buf_append(&watcher->events, buf_text(&text), text.length) == 0)
+        return;
+    watcher->is_overfull = true;
+    buf_free(&watcher->events);
+}
+
 static void tell(struct e2b_watcher *watcher, const char *type, const char *name)
 {
     json_t *event = json_pack("{s:o, s:s}", "name", text_to_json(name, strlen(name)), "type", type);
 
     if (!watcher->is_stream) {
-        if (json_array_size(watcher->events) < E2B_CHANGES_MAX)
-            json_array_append_new(watcher->events, event);
-        else
-            json_decref(event);
+        keep(watcher, event);
+        json_decref(event);
         return;
     }
     if (watcher->stream.text.length > E2B_PENDING_MAX / 2) {
@@ -227,6 +243,7 @@ static struct e2b_watcher *watcher_new(struct door_call *call, struct session *s
     watcher->http = call->http;
     watcher->is_tree = e2b_flag(request, "recursive", NULL, false);
     str_copy(watcher->sandbox, sizeof(watcher->sandbox), session_id(session));
+    str_copy(watcher->tenant, sizeof(watcher->tenant), session_tenant(session));
     if (e2b_file_path(e2b_text(request, "path", NULL), watcher->path, err) < 0) {
         free(watcher);
         return NULL;
@@ -287,22 +304,33 @@ void e2b_watch_dir(struct door_call *call, struct session *session, json_t *requ
 
 /* ---- polled ---- */
 
+static int check_count(const struct e2b *e2b, const struct session *session, struct error *err)
+{
+    unsigned count = 0;
+
+    for (const struct e2b_watcher *at = e2b->watchers; at; at = at->next)
+        count += str_equal(at->tenant, session_tenant(session));
+    if (count < E2B_WATCHERS_EACH && e2b->watcher_count < E2B_WATCHERS_MAX)
+        return 0;
+    return error_set(err, -EAGAIN, ERROR_BUSY,
+                     "%d folders are watched, which is the most of %s: stop some",
+                     count < E2B_WATCHERS_EACH ? E2B_WATCHERS_MAX : E2B_WATCHERS_EACH,
+                     count < E2B_WATCHERS_EACH ? "the server" : "a tenant");
+}
+
 void e2b_watcher_new(struct door_call *call, struct session *session, json_t *request)
 {
     struct e2b *e2b = call->door;
     struct error err = {0};
     struct e2b_watcher *watcher = NULL;
 
-    if (e2b->watcher_count >= E2B_WATCHERS_MAX)
-        error_set(&err, -EAGAIN, ERROR_BUSY, "%d folders are watched, which is the most: stop some",
-                  E2B_WATCHERS_MAX);
-    else
+    if (check_count(e2b, session, &err) == 0)
         watcher = watcher_new(call, session, request, &err);
     if (!watcher) {
         e2b_unary_error(call, &err);
         return;
     }
-    watcher->events = json_array();
+    watcher->events = BUF_INIT(E2B_CHANGES_MAX);
     watcher->number = ++e2b->next_watcher;
     watcher->next = e2b->watchers;
     e2b->watchers = watcher;
@@ -327,20 +355,47 @@ static struct e2b_watcher *find(struct door_call *call, struct session *session,
     return NULL;
 }
 
+/* {"events":[...]}, and the watcher has none any more. */
+static void send_events(struct e2b_file *file, struct e2b_watcher *watcher)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(E2B_CHANGES_MAX + KIB);
+    size_t length = watcher && watcher->events.length > 0 ? watcher->events.length - 1 : 0;
+
+    if (buf_append_text(&text, "{\"events\":[") < 0 ||
+        (length > 0 && buf_append(&text, buf_text(&watcher->events), length) < 0) ||
+        buf_append_text(&text, "]}\n") < 0)
+        front_fail_memory(file->http);
+    else
+        http_reply_text(file->http, 200, TYPE_JSON, NULL, &text);
+    if (watcher) {
+        buf_free(&watcher->events);
+        watcher->events = BUF_INIT(E2B_CHANGES_MAX);
+    }
+    file->op = 0;
+    e2b_file_free(file);
+}
+
 /* What has happened before this request is told in its reply: the box is asked something first. */
 static void on_asked(void *ctx, const struct error *err)
 {
     struct e2b_file *file = ctx;
     struct e2b_watcher *watcher = NULL;
+    struct error own = {0};
 
     (void)err;
     for (struct e2b_watcher *at = file->e2b->watchers; at; at = at->next)
         if (at->number == (uint64_t)json_integer_value(file->own))
             watcher = at;
-    e2b_file_done(
-        file, json_pack("{s:o}", "events", watcher ? ptr_take(&watcher->events) : json_array()));
-    if (watcher)
-        watcher->events = json_array();
+    if (!watcher || !watcher->is_overfull) {
+        send_events(file, watcher);
+        return;
+    }
+    watcher_free(watcher);
+    error_set(&own, -EOVERFLOW, ERROR_QUOTA,
+              "more than %llu KB of events waited for this call, so some are missing and the "
+              "watcher was ended: make another one, and ask it more often",
+              E2B_CHANGES_MAX / KIB);
+    e2b_file_fail(file, &own);
 }
 
 static void ignore_entry(void *ctx, const struct box_entry *entry)
