@@ -30,7 +30,7 @@ ROWS = (
     ("cell over HTTP", "/bin/true", 2.0),
     ("exec true in a session", "/bin/true", 4.5),
     ("run_code over MCP", "/bin/true", 2.0),
-    ("session, cell, delete", "/bin/true", 28),
+    ("session, cell, delete", "bwrap /bin/true", 5.0),
 )
 
 
