@@ -103,6 +103,11 @@ static json_t *code_tool(void)
         "required", "code");
 }
 
+static bool is_choice(const struct agent *agent, const char *word)
+{
+    return str_equal(json_string_value(agent->spec.choice), word);
+}
+
 static bool offers_code(const struct agent *agent)
 {
     return agent->spec.has_code &&
@@ -113,7 +118,6 @@ static int add_tools(struct agent *agent, json_t *body)
 {
     json_t *tools = json_array();
     json_t *choice = agent->spec.choice;
-    bool is_none = str_equal(json_string_value(choice), "none");
     int r = tools ? 0 : -1;
 
     if (r == 0 && offers_code(agent))
@@ -123,7 +127,7 @@ static int add_tools(struct agent *agent, json_t *body)
     if (r == 0 && json_array_size(tools) > 0) {
         r = json_object_set(body, "tools", tools);
         /* A choice that forces a call would force it for ever: only the first turn has it. */
-        if (r == 0 && choice && (agent->turns == 0 || is_none))
+        if (r == 0 && choice && (agent->turns == 0 || is_choice(agent, "none")))
             r = json_object_set(body, "tool_choice", choice);
     } else if (r == 0) {
         json_object_del(body, "parallel_tool_calls");
@@ -209,9 +213,14 @@ static bool has_function(const struct agent *agent, const char *name)
     return false;
 }
 
-/* Models that were trained on hosted tools say "python". */
+/*
+ * Models that were trained on hosted tools say "python". Some model servers do not know tool_choice:
+ * after "none" a call is refused here.
+ */
 static enum kind kind_of(const struct agent *agent, const struct turn_call *call)
 {
+    if (is_choice(agent, "none"))
+        return KIND_UNKNOWN;
     if (has_function(agent, call->name))
         return KIND_FUNCTION;
     if (offers_code(agent) &&
@@ -471,7 +480,10 @@ static void refuse_call(struct agent *agent, struct turn_call *call)
     bool is_code = str_equal(call->name, AGENT_TOOL) || str_equal(call->name, "python");
     char text[600];
 
-    if (is_code && agent->spec.has_code)
+    if (is_choice(agent, "none"))
+        str_format(text, sizeof(text),
+                   "Not executed: no tool may be called (tool_choice is none). Answer without.");
+    else if (is_code && agent->spec.has_code)
         str_format(text, sizeof(text),
                    "Not executed: max_tool_calls (%lld) is reached. Answer with what you have.",
                    (long long)agent->spec.max_calls);
@@ -634,6 +646,7 @@ static void on_done(void *ctx, bool is_marked)
     upstream_call_end(ptr_take(&agent->call));
     agent->usage.input += agent->turn.usage.input;
     agent->usage.cached += agent->turn.usage.cached;
+    agent->usage.written += agent->turn.usage.written;
     agent->usage.output += agent->turn.usage.output;
     agent->usage.reasoning += agent->turn.usage.reasoning;
     if (!is_marked && agent->turn.finish == TURN_OPEN) {

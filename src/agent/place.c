@@ -23,15 +23,17 @@ static int take(struct agent_place *place, struct session_manager *manager,
     return 0;
 }
 
-/* The one that the conversation used before, without a word where it is gone. */
+/* The one that the conversation used before, without a word where it is gone, or has other memory.
+ */
 static bool take_used(struct agent_place *place, struct session_manager *manager,
                       const char *tenant)
 {
     struct container_row row;
     struct error ignored = {0};
 
-    return place->used[0] && !place->is_fresh && !place->memory &&
+    return place->used[0] && !place->is_fresh &&
            container_find(manager, tenant, place->used, &row, &ignored) == 0 &&
+           (!place->memory || str_equal(row.memory_limit, place->memory)) &&
            container_is_running(manager, &row) && take(place, manager, &row, &ignored) == 0;
 }
 

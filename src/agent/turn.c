@@ -189,6 +189,7 @@ static void take_usage(struct turn *turn, json_t *usage)
     turn->usage = (struct token_usage){
         .input = count_of(usage, "prompt_tokens"),
         .cached = count_of(json_object_get(usage, "prompt_tokens_details"), "cached_tokens"),
+        .written = count_of(json_object_get(usage, "prompt_tokens_details"), "cache_write_tokens"),
         .output = count_of(usage, "completion_tokens"),
         .reasoning =
             count_of(json_object_get(usage, "completion_tokens_details"), "reasoning_tokens"),

@@ -30,7 +30,7 @@ struct turn_call {
 };
 
 struct token_usage {
-    json_int_t input, cached, output, reasoning;
+    json_int_t input, cached, written, output, reasoning; /* cached, written: of the input */
 };
 
 struct turn {

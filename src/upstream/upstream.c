@@ -37,6 +37,7 @@ struct request {
     unsigned status;
     bool has_begun;  /* with success */
     bool is_events;  /* the answer is a stream of events */
+    bool has_data;   /* of the answer */
     bool is_marked;  /* [DONE] was read */
     bool is_waiting; /* for the next try */
     bool is_paused;  /* by the broker */
@@ -185,10 +186,25 @@ static void on_status(void *ctx, unsigned status)
                           NULL, 0);
 }
 
+/* Some servers send events under another type, or without one: JSON never begins like this. */
+static bool looks_like_events(const char *data, size_t length)
+{
+    while (length > 0 && (*data == '\n' || *data == '\r')) {
+        data++;
+        length--;
+    }
+    return length > 0 && (*data == ':' || *data == 'd' || *data == 'e');
+}
+
 static int on_data(void *ctx, const void *data, size_t length)
 {
     struct request *request = ctx;
     int r;
+
+    if (request->has_begun && !request->has_data && length > 0) {
+        request->has_data = true;
+        request->is_events |= looks_like_events(data, length);
+    }
 
     if (!request->has_begun) { /* an error: as much of it as is wanted */
         size_t left = LIMIT_UPSTREAM_ERROR - request->text.length;

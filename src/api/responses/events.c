@@ -367,10 +367,11 @@ static void on_begun(void *ctx)
 
 static json_t *usage_json(const struct token_usage *usage)
 {
-    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", usage->input,
-                     "input_tokens_details", "cached_tokens", usage->cached, "output_tokens",
-                     usage->output, "output_tokens_details", "reasoning_tokens", usage->reasoning,
-                     "total_tokens", usage->input + usage->output);
+    return json_pack("{s:I, s:{s:I, s:I}, s:I, s:{s:I}, s:I}", "input_tokens", usage->input,
+                     "input_tokens_details", "cached_tokens", usage->cached, "cache_write_tokens",
+                     usage->written, "output_tokens", usage->output, "output_tokens_details",
+                     "reasoning_tokens", usage->reasoning, "total_tokens",
+                     usage->input + usage->output);
 }
 
 static void set_ending(struct response *response, const char *status,

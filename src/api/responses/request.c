@@ -82,6 +82,7 @@ static const struct member_row members[] = {
     {"safety_identifier", IS_TEXT, 0, 0, NULL, "null"},
     {"prompt_cache_key", IS_TEXT, 0, 0, NULL, "null"},
     {"prompt_cache_retention", IS_TEXT, 0, 0, NULL, NULL},
+    {"prompt_cache_options", IS_OBJECT, 0, 0, NULL, NULL},
     {"service_tier", IS_TEXT, 0, 0, NULL, NULL},
     {"context_management", IS_ANY, 0, 0, NULL, NULL},
 };
@@ -676,7 +677,10 @@ static int add_previous(struct door_call *call, struct order *order, const char 
                             : r;
     }
     before = json_string_value(json_object_get(object, "previous_response_id"));
-    if (depth >= LIMIT_RESPONSES)
+    if (str_equal(json_string_value(json_object_get(object, "status")), "in_progress"))
+        r = wrong(order, "previous_response_id", err,
+                  "that response is not over yet; wait for its end, or cancel it");
+    else if (depth >= LIMIT_RESPONSES)
         r = wrong(order, "previous_response_id", err, "the conversation is too long");
     if (r == 0 && before)
         r = add_previous(call, order, before, depth + 1, err);
@@ -689,6 +693,42 @@ static int add_previous(struct door_call *call, struct order *order, const char 
     json_decref(object);
     json_decref(input);
     return r;
+}
+
+/* Each output belongs to a call, and each call has an output: model servers need both. */
+static int check_calls(struct order *order, struct error *err)
+{
+    CLEANUP(json_decrefp) json_t *known = json_object(), *open = json_object();
+    json_t *message, *call;
+    const char *id;
+    size_t i, k;
+
+    json_array_foreach(order->messages, i, message)
+    {
+        json_array_foreach(json_object_get(message, "tool_calls"), k, call)
+        {
+            json_object_set_new(known, json_string_value(json_object_get(call, "id")), json_true());
+            json_object_set_new(open, json_string_value(json_object_get(call, "id")), json_true());
+        }
+        id = json_string_value(json_object_get(message, "tool_call_id"));
+        if (!id)
+            continue;
+        order->param = "input";
+        if (!json_object_get(known, id))
+            return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                             "input: there is no function_call for the function_call_output with "
+                             "call_id '%.100s'",
+                             id);
+        json_object_del(open, id);
+    }
+    id = json_object_iter_key(json_object_iter(open));
+    if (!id)
+        return 0;
+    order->param = "input";
+    return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                     "input: there is no function_call_output for the function_call with call_id "
+                     "'%.100s'",
+                     id);
 }
 
 static int read_conversation(struct door_call *call, struct order *order, json_t *body,
@@ -716,7 +756,7 @@ static int read_conversation(struct door_call *call, struct order *order, json_t
         keep_container(order, order->input);
     if (r == 0 && json_array_size(order->messages) == (instructions ? 1u : 0u))
         r = wrong(order, "input", err, "is missing or empty: there is nothing to answer");
-    return r;
+    return r == 0 ? check_calls(order, err) : r;
 }
 
 int order_read(struct door_call *call, json_t *body, struct order *order, struct error *err)

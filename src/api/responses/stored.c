@@ -38,9 +38,11 @@ static bool read_query(struct door_call *call, struct query *query)
     http_query_each(call->http, on_argument, query);
     if (!query->wrong)
         return true;
-    openai_fail_param(call->front, call->http, query->wrong,
-                      "'%.60s' is not served here; a stream is read while it is made",
-                      query->wrong);
+    openai_fail_param(call->front, call->http, query->wrong, "%.60s: is not served here%s",
+                      query->wrong,
+                      str_equal(query->wrong, "stream") || str_equal(query->wrong, "starting_after")
+                          ? "; a stream is read while it is made"
+                          : "");
     return false;
 }
 
@@ -125,17 +127,26 @@ static const char *id_at(json_t *list, size_t index)
     return json_string_value(json_object_get(json_array_get(list, index), "id"));
 }
 
+/* Where the page begins: behind the item `after`. False: there is no such item. */
+static bool find_start(json_t *items, bool is_newest_first, const char *after, size_t *ret)
+{
+    size_t count = json_array_size(items);
+
+    *ret = 0;
+    for (size_t i = 0; after && i < count; i++)
+        if (str_equal(id_at(items, is_newest_first ? count - 1 - i : i), after))
+            *ret = i + 1;
+    return !after || *ret > 0;
+}
+
 static json_t *page_of(struct door_call *call, json_t *items, bool has_outputs,
-                       bool is_newest_first, const char *after, size_t limit)
+                       bool is_newest_first, size_t at, size_t limit)
 {
     json_t *page = json_array();
-    size_t count = json_array_size(items), at = 0;
+    size_t count = json_array_size(items);
     char base[320];
 
     render_base(call, base, sizeof(base));
-    for (size_t i = 0; after && i < count; i++)
-        if (str_equal(id_at(items, is_newest_first ? count - 1 - i : i), after))
-            at = i + 1;
     for (; at < count && json_array_size(page) < limit; at++)
         json_array_append_new(
             page,
@@ -149,25 +160,32 @@ static json_t *page_of(struct door_call *call, json_t *items, bool has_outputs,
 void responses_input_items(struct door_call *call)
 {
     const char *order = http_query(call->http, "order"), *limit = http_query(call->http, "limit");
+    const char *after = http_query(call->http, "after");
+    bool is_newest_first = !str_equal(order, "asc");
     struct query query;
     uint64_t count = PAGE_DEFAULT;
     json_t *object, *input;
+    size_t start;
 
     if (!read_query(call, &query))
         return;
     if (limit && (str_to_u64(limit, &count) < 0 || count < 1 || count > PAGE_MAX)) {
-        openai_fail_param(call->front, call->http, "limit", "has to be 1 to %d", PAGE_MAX);
+        openai_fail_param(call->front, call->http, "limit", "limit: has to be 1 to %d", PAGE_MAX);
         return;
     }
     if (order && !str_equal(order, "asc") && !str_equal(order, "desc")) {
-        openai_fail_param(call->front, call->http, "order", "has to be asc or desc");
+        openai_fail_param(call->front, call->http, "order", "order: has to be asc or desc");
         return;
     }
     if (!find(call, &object, &input))
         return;
-    front_reply(call->http, 200,
-                page_of(call, input, query.has_outputs, !str_equal(order, "asc"),
-                        http_query(call->http, "after"), (size_t)count));
+    if (find_start(input, is_newest_first, after, &start))
+        front_reply(
+            call->http, 200,
+            page_of(call, input, query.has_outputs, is_newest_first, start, (size_t)count));
+    else
+        openai_fail_param(call->front, call->http, "after", "after: '%.60s' is not in this list",
+                          after);
     json_decref(object);
     json_decref(input);
 }

@@ -1,0 +1,144 @@
+"""POST /v1/responses over several requests: calls and their outputs, containers and files that stay, items
+by reference, pages of input items; and model servers that do not do what they are asked."""
+import json
+
+import pytest
+
+import model_server
+import support
+import tcp
+
+from model_server import call, code, end, text
+
+OUTPUTS = ["code_interpreter_call.outputs"]
+ADD = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with model_server.Server() as running:
+        running.script("tea", [text("with ", "milk")])
+        running.script("add", [[*call("{}", name="add", id="call_9"), *end("tool_calls")]])
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    with tcp.Server({"BAILEY_UPSTREAM_URL": model.url, "SANDBOX_MEMORY_LIMIT": "4g"}) as running:
+        ask(running, "tea")  # the process `upstream` stays from the first request on
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def tidy(server, leaks):
+    """Containers live longer than responses: a test ends its own."""
+    yield
+    for one in server.tcp("GET", "/v1/containers?limit=100").json()["data"]:
+        server.tcp("DELETE", f"/v1/containers/{one['id']}")
+    support.wait_until(lambda: not server.get("/v1/sessions")["sessions"], "all sessions end")
+
+
+def ask(server, name, status=200, **members):
+    reply = server.tcp("POST", "/v1/responses", {"model": name, "input": "Go", **members})
+    assert reply.status == status, reply
+    return reply.json()
+
+
+def fails(server, param, name="tea", status=400, **members):
+    error = ask(server, name, status, **members)["error"]
+    assert set(error) == {"message", "type", "param", "code"} and error["param"] == param, error
+    return error["message"]
+
+
+def interpreter(**container):
+    return [{"type": "code_interpreter", "container": {"type": "auto", **container}}]
+
+
+def logs(response):
+    return "".join(one["logs"] for item in response["output"] if "outputs" in item
+                   for one in item["outputs"])
+
+
+# ---- calls and their outputs ----
+
+def test_an_output_without_its_call_is_refused_and_a_call_without_its_output(server, model):
+    before = len(model.requests("tea"))
+    output = {"type": "function_call_output", "call_id": "call_9", "output": "3"}
+    assert "call_9" in fails(server, "input", input=[output])
+    called = ask(server, "add", tools=[ADD])
+    assert "no function_call_output" in fails(server, "input", previous_response_id=called["id"])
+    assert len(model.requests("tea")) == before, "the model is not asked in vain"
+    ask(server, "tea", previous_response_id=called["id"], input=[output])
+    ask(server, "tea", input=[{"role": "user", "content": "Go"}, called["output"][0], output])
+
+
+def test_a_response_that_is_not_over_cannot_be_continued(server, model):
+    model.script("later", [[{"begin": True}, {"wait": "later"}, *text("here")]])
+    made = ask(server, "later", background=True)
+    assert "not over" in fails(server, "previous_response_id", previous_response_id=made["id"])
+    model.go("later")
+    path = f"/v1/responses/{made['id']}"
+    support.wait_until(lambda: server.tcp("GET", path).json()["status"] == "completed", "it ends")
+    ask(server, "tea", previous_response_id=made["id"])
+    assert [one["content"] for one in model.requests("tea")[-1]["body"]["messages"]] == [
+        "Go", "here", "Go"]
+
+
+def test_pages_of_input_items_begin_behind_an_item_that_is_there(server):
+    made = ask(server, "tea", input=[{"role": "user", "content": word} for word in "abc"])
+    path = f"/v1/responses/{made['id']}/input_items"
+    seen, after = [], ""
+    while True:
+        page = server.tcp("GET", f"{path}?limit=2{after}").json()
+        seen += [one["content"][0]["text"] for one in page["data"]]
+        if not page["has_more"]:
+            break
+        after = f"&after={page['last_id']}"
+    assert seen == ["c", "b", "a"], "the newest first"
+    for query, param in (("after=msg_nothing", "after"), ("limit=0", "limit"), ("order=up", "order"),
+                         ("before=msg_nothing", "before")):
+        reply = server.tcp("GET", f"{path}?{query}")
+        assert reply.status == 400, reply
+        error = reply.json()["error"]
+        assert error["param"] == param and error["message"].startswith(f"{param}: "), error
+
+
+# ---- containers that stay ----
+
+def test_a_container_with_a_memory_limit_stays(server, model):
+    model.script("set", [code("x = 5"), text("ok")])
+    model.script("get", [code("print(x)"), text("ok")])
+    first = ask(server, "set", tools=interpreter(memory_limit="1g"))
+    second = ask(server, "get", tools=interpreter(memory_limit="1g"), include=OUTPUTS,
+                 previous_response_id=first["id"])
+    assert logs(second) == "5\n"
+    other = ask(server, "get", tools=interpreter(memory_limit="4g"), previous_response_id=first["id"])
+    assert other["output"][0]["container_id"] != first["output"][0]["container_id"]
+
+
+# ---- model servers ----
+
+def test_no_code_runs_with_the_choice_none(server, model):
+    model.script("stubborn", [code("print('ran')"), text("as you like")])
+    response = ask(server, "stubborn", tools=interpreter(), tool_choice="none")
+    assert [one["type"] for one in response["output"]] == ["message"]
+    assert "tool_choice" in model.requests("stubborn")[-1]["body"]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", None])
+@pytest.mark.parametrize("first", ["", ": a comment\n\n", "\r\n"])
+def test_events_under_another_content_type_are_read(server, model, kind, first):
+    events = "".join(f"data: {json.dumps(step['send'])}\n\n" if "send" in step else step["raw"]
+                     for step in text("as ", "events"))
+    model.script("untyped", [[{"status": 200, "headers": {"Content-Type": kind} if kind else {},
+                               "body": first + events}]])
+    assert ask(server, "untyped")["output"][0]["content"][0]["text"] == "as events"
+
+
+def test_tokens_written_to_a_cache_are_counted(server, model):
+    usage = {"prompt_tokens": 9, "completion_tokens": 1,
+             "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 3}}
+    model.script("cache", [text("ok", usage=usage)])
+    assert ask(server, "cache", prompt_cache_options={"ttl": "30m"})["usage"] == {
+        "input_tokens": 9, "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 3},
+        "output_tokens": 1, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 10}
