@@ -25,11 +25,18 @@ from openai import OpenAI, BadRequestError, NotFoundError
 client = OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0)
 tools = [{"type": "code_interpreter", "container": {"type": "auto"}}]
 outputs = ["code_interpreter_call.outputs"]
+function = {"type": "function", "name": "add", "description": "adds", "strict": False,
+            "parameters": {"type": "object", "properties": {}}}
+def whole(seen):  # the client itself lets pass what is missing, or of another type
+    type(seen).model_validate(seen.to_dict())
+    return seen
 made = client.responses.create(model="sum", input="Go", tools=tools, include=outputs)
 call = made.output[0]
 assert call.type == "code_interpreter_call" and call.outputs[0].logs == "42\\n", made
 assert made.output_text == "It is 42" and made.usage.total_tokens == 30, made
 raw = list(client.responses.create(model="sum", input="Go", tools=tools, stream=True))
+for seen in (made, *raw, client.responses.retrieve(made.id)):
+    whole(seen)
 assert raw[0].type == "response.created" and raw[-1].type == "response.completed", raw
 code = "".join(e.delta for e in raw if e.type == "response.code_interpreter_call_code.delta")
 assert code == "print(6*7)", code
@@ -39,10 +46,19 @@ if hasattr(client.responses, "stream"):
         final = stream.get_final_response()
     assert final.output_text == "It is 42" and final.status == "completed", final
     assert "response.code_interpreter_call.interpreting" in seen, seen
+for name in ("call", "cut", "breaks", "wrong", "file"):
+    for seen in client.responses.create(model=name, input="Go", stream=True, tools=tools + [function]):
+        whole(seen)
+    whole(client.responses.create(model=name, input="Go", tools=tools + [function], include=outputs))
+call = client.responses.create(model="call", input="Go", tools=[function])
+done = [{"type": "function_call_output", "call_id": call.output[0].call_id, "output": "3"}]
+assert client.responses.create(model="sum", input=done, previous_response_id=call.id).output_text
+later = whole(client.responses.create(model="sum", input="Go", background=True))
+whole(client.responses.cancel(later.id))
 more = client.responses.create(model="sum", input="More", previous_response_id=made.id)
 assert more.previous_response_id == made.id
 assert client.responses.retrieve(made.id, include=outputs).output[0].outputs[0].logs == "42\\n"
-assert [one.type for one in client.responses.input_items.list(made.id)] == ["message"]
+assert [whole(one).type for one in client.responses.input_items.list(made.id)] == ["message"]
 client.responses.delete(made.id)
 try:
     client.responses.retrieve(made.id)
@@ -144,6 +160,13 @@ def row(name):
 def server():
     with model_server.Server() as model:
         model.script("sum", [model_server.code("print(6*7)"), model_server.text("It is ", "42")])
+        model.script("call", [[*model_server.call("{}", name="add"), *model_server.end("tool_calls")]])
+        model.script("cut", [model_server.text("half", finish="length")])
+        model.script("wrong", [[*model_server.call("nonsense"), *model_server.end("tool_calls")],
+                               model_server.text("sorry")])
+        model.script("file", [model_server.code("open('/mnt/data/a.csv', 'w').write('1')\nimport base64\n"
+                                                "display({'image/png': 'aGVsbG8='}, raw=True)"),
+                              model_server.text("[it](sandbox:/mnt/data/a.csv)")])
         model.script("breaks", [[{"send": model_server.event({"content": "half"})}, {"cut": True}]])
         with tcp.Server({"BAILEY_UPSTREAM_URL": model.url}) as running:
             yield running
