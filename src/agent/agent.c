@@ -214,8 +214,8 @@ static bool has_function(const struct agent *agent, const char *name)
 }
 
 /*
- * Models that were trained on hosted tools say "python". Some model servers do not know tool_choice:
- * after "none" a call is refused here.
+ * Models that were trained on hosted tools say "python". Some model servers do not know
+ * tool_choice: after "none" a call is refused here.
  */
 static enum kind kind_of(const struct agent *agent, const struct turn_call *call)
 {

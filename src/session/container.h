@@ -84,13 +84,19 @@ typedef void container_done(void *ctx, const struct container_file *files, size_
                             const struct error *err);
 
 /*
- * Copies uploaded files into /mnt/data; the names are those of the uploads (a second file of a name
- * gets a number). The container is complete afterwards; a failure leaves it provisional: remove it.
+ * Copies uploaded files into /mnt/data; the names are those of the uploads (container_fill_name()).
+ * A file that was copied from the same upload before stays as it is now; another one of the name is
+ * replaced. The container is complete afterwards; a failure leaves it provisional: remove it.
  * done() gets the new files.
  */
 int container_fill(struct session_manager *manager, const struct container_row *row,
                    json_t *file_ids, container_done *done, void *ctx, struct container_job **ret,
                    struct error *err);
+/*
+ * The name of the next file of one container_fill(): its own, or with a number before it if a file
+ * before it in the same call has that one. `taken`: an object, empty at the first. Pure.
+ */
+void container_fill_name(json_t *taken, const char *filename, char *ret, size_t size);
 /*
  * One file of bytes that are on disk: fd is duplicated. `name`: a client's file name, whose last
  * component is used; an existing file is replaced and keeps its id.

@@ -54,8 +54,9 @@ struct container_job {
 
     struct source *sources;
     size_t source_count, source_at;
-    bool is_users, is_fill;
-    char *piece; /* bytes that were read and not taken yet */
+    bool is_users;
+    json_t *taken; /* names of a fill so far; NULL: it is no fill */
+    char *piece;   /* bytes that were read and not taken yet */
     size_t piece_at, piece_length;
     bool has_ended; /* all bytes were sent */
 
@@ -140,6 +141,7 @@ static void job_free(struct container_job *job)
     for (size_t i = 0; i < job->source_count; i++)
         fd_closep(&job->sources[i].fd);
     free(job->sources);
+    json_decref(job->taken);
     free(job->piece);
     list_free(&job->result);
     list_free(&job->seen);
@@ -262,6 +264,7 @@ static void put_row(struct container_job *job, const struct container_file *foun
     str_copy(file.container, sizeof(file.container), job->row.id);
     file.path = job->path;
     file.is_users = job->is_users;
+    str_copy(file.upload, sizeof(file.upload), job->sources[job->source_at].id);
     file.created_ms = file.seen_ms = clock_wall_ms();
     if (known) {
         str_copy(file.id, sizeof(file.id), known->id);
@@ -364,16 +367,32 @@ static void on_room(void *ctx)
     }
 }
 
-/* /mnt/data/NAME; a file that fills a new container does not replace another of its name. */
+void container_fill_name(json_t *taken, const char *filename, char *ret, size_t size)
+{
+    str_format(ret, size, "%s", filename);
+    for (unsigned number = 2; json_object_get(taken, ret) && number < 1000; number++)
+        str_format(ret, size, "%u_%s", number, filename);
+    json_object_set_new(taken, ret, json_true());
+}
+
+/* /mnt/data/NAME. 1: the file is there already, from the same upload. */
 static int choose_path(struct container_job *job, struct source *source, struct error *err)
 {
+    char name[sizeof(source->name)];
+    const struct container_file *known;
     struct list rows = {0};
-    int r = read_rows(job, &rows, err);
+    int r;
 
-    str_format(job->path, sizeof(job->path), CONTAINER_FOLDER "/%s", source->name);
-    for (unsigned number = 2;
-         r == 0 && job->is_fill && list_find(&rows, job->path) && number < 1000; number++)
-        str_format(job->path, sizeof(job->path), CONTAINER_FOLDER "/%u_%s", number, source->name);
+    if (!job->taken) {
+        str_format(job->path, sizeof(job->path), CONTAINER_FOLDER "/%s", source->name);
+        return 0;
+    }
+    container_fill_name(job->taken, source->name, name, sizeof(name));
+    str_format(job->path, sizeof(job->path), CONTAINER_FOLDER "/%s", name);
+    r = read_rows(job, &rows, err);
+    known = r == 0 ? list_find(&rows, job->path) : NULL;
+    if (known && str_equal(known->upload, source->id))
+        r = 1;
     list_free(&rows);
     return r;
 }
@@ -394,29 +413,48 @@ static int open_source(struct container_job *job, struct source *source, struct 
     return str_format(source->name, sizeof(source->name), "%s", row.filename);
 }
 
+/* Opens the next source that is not there yet. 1: there is one; 0: there is none. */
+static int open_next(struct container_job *job, struct error *err)
+{
+    for (; job->source_at < job->source_count; job->source_at++) {
+        struct source *source = &job->sources[job->source_at];
+        int r = open_source(job, source, err);
+
+        if (r == 0)
+            r = choose_path(job, source, err);
+        if (r <= 0)
+            return r < 0 ? r : 1;
+        fd_closep(&source->fd);
+    }
+    return 0;
+}
+
+static void all_put(struct container_job *job)
+{
+    struct error err = {0};
+
+    if (job->taken && job->row.is_provisional) {
+        job->row.is_provisional = false;
+        if (session_complete(job->session, &err) == 0)
+            container_row_put(job->manager->spec.index, &job->row, &err);
+    }
+    over(job, &err);
+}
+
 static void put_next(struct container_job *job)
 {
     static const struct put_events events = {.done = on_put_done, .more = on_room};
     struct put_spec spec = {0};
     char path[CONTAINER_PATH_MAX];
-    struct source *source = &job->sources[job->source_at];
     struct error err = {0};
-    int r;
+    int r = open_next(job, &err);
 
-    if (job->source_at == job->source_count) {
-        if (job->is_fill && job->row.is_provisional) {
-            job->row.is_provisional = false;
-            if (session_complete(job->session, &err) == 0)
-                container_row_put(job->manager->spec.index, &job->row, &err);
-        }
+    if (r < 0) {
         over(job, &err);
         return;
     }
-    r = open_source(job, source, &err);
-    if (r == 0)
-        r = choose_path(job, source, &err);
-    if (r < 0) {
-        over(job, &err);
+    if (r == 0) {
+        all_put(job);
         return;
     }
     container_box_path(job->path, path, sizeof(path));
@@ -461,7 +499,12 @@ int container_fill(struct session_manager *manager, const struct container_row *
 
     if (r < 0)
         return r;
-    job->is_users = job->is_fill = true;
+    job->is_users = true;
+    job->taken = json_object();
+    if (!job->taken) {
+        job_free(job);
+        return error_memory(err);
+    }
     json_array_foreach(file_ids, at, id)
     {
         const char *text = json_string_value(id);
@@ -537,6 +580,7 @@ static int look_file(struct container_job *job, const struct list *rows,
         bool is_same = known->change_ns == file->change_ns && known->bytes == file->bytes;
 
         str_copy(file->id, sizeof(file->id), known->id);
+        str_copy(file->upload, sizeof(file->upload), known->upload);
         file->created_ms = known->created_ms;
         if (is_same) {
             file->seen_ms = known->seen_ms;

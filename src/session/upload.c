@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "session/session_private.h"
 
@@ -175,8 +176,9 @@ static int name_it(struct upload_writer *writer, const struct upload_row *row, s
     return 0;
 }
 
-int upload_end(struct upload_writer *writer, const struct upload_spec *spec, struct upload_row *ret,
-               struct error *err)
+/* `id` NULL: a new one. */
+static int end_as(struct upload_writer *writer, const struct upload_spec *spec, const char *id,
+                  struct upload_row *ret, struct error *err)
 {
     struct upload_row row = {
         .bytes = writer->bytes, .created_ms = clock_wall_ms(), .expires_ms = spec->expires_ms};
@@ -184,7 +186,9 @@ int upload_end(struct upload_writer *writer, const struct upload_spec *spec, str
 
     str_copy(row.tenant, sizeof(row.tenant), spec->tenant);
     str_copy(row.purpose, sizeof(row.purpose), spec->purpose);
-    if (r == 0)
+    if (id)
+        str_copy(row.id, sizeof(row.id), id);
+    else if (r == 0)
         r = make_id(row.id);
     if (r == 0)
         r = name_it(writer, &row, err);
@@ -192,6 +196,12 @@ int upload_end(struct upload_writer *writer, const struct upload_spec *spec, str
     if (r == 0)
         *ret = row;
     return r;
+}
+
+int upload_end(struct upload_writer *writer, const struct upload_spec *spec, struct upload_row *ret,
+               struct error *err)
+{
+    return end_as(writer, spec, NULL, ret, err);
 }
 
 /* ---- reading ---- */
@@ -236,6 +246,50 @@ int upload_remove(struct session_manager *manager, const struct upload_row *row,
     r = upload_row_drop(manager->spec.index, row->id, err);
     if (r == 0)
         tenant_give(manager->tenants, row->tenant, QUOTA_DISK, row->bytes);
+    return r;
+}
+
+/* ---- the same bytes again ---- */
+
+static void id_of_bytes(const struct upload_spec *spec, const void *data, size_t length,
+                        char id[ID_MAX])
+{
+    struct sha256 hash;
+    uint8_t digest[SHA256_BYTES];
+    char text[SHA256_TEXT];
+
+    sha256_begin(&hash);
+    sha256_add(&hash, spec->tenant, strlen(spec->tenant) + 1);
+    sha256_add(&hash, spec->filename, strlen(spec->filename) + 1);
+    sha256_add(&hash, data, length);
+    sha256_end(&hash, digest);
+    sha256_text(digest, text);
+    str_format(id, ID_MAX, "file-%.32s", text);
+}
+
+int upload_keep(struct session_manager *manager, const struct upload_spec *spec, const void *data,
+                size_t length, struct upload_row *ret, struct error *err)
+{
+    struct upload_writer *writer = NULL;
+    char id[ID_MAX];
+    int r;
+
+    id_of_bytes(spec, data, length, id);
+    r = upload_row_get(manager->spec.index, id, ret, err);
+    if (r > 0 && !is_expired(ret)) {
+        ret->expires_ms =
+            spec->expires_ms && ret->expires_ms ? MAX(ret->expires_ms, spec->expires_ms) : 0;
+        return upload_row_put(manager->spec.index, ret, err);
+    }
+    if (r > 0)
+        r = upload_remove(manager, ret, err);
+    if (r == 0)
+        r = upload_begin(manager, spec->tenant, &writer, err);
+    if (r == 0)
+        r = upload_write(writer, data, length, err);
+    if (r == 0)
+        return end_as(writer, spec, id, ret, err);
+    upload_cancel(writer);
     return r;
 }
 

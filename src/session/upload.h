@@ -41,6 +41,13 @@ void upload_cancel(struct upload_writer *writer);  /* NULL is fine */
 int upload_end(struct upload_writer *writer, const struct upload_spec *spec, struct upload_row *ret,
                struct error *err);
 
+/*
+ * Bytes in memory that a client may send again and again: the same bytes under the same name are
+ * the same file, which is kept until the later of both times.
+ */
+int upload_keep(struct session_manager *manager, const struct upload_spec *spec, const void *data,
+                size_t length, struct upload_row *ret, struct error *err);
+
 /* Errors: file_not_found, also for a file of another tenant and for one that has expired. */
 int upload_find(struct session_manager *manager, const char *tenant, const char *id,
                 struct upload_row *ret, struct error *err);

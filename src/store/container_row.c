@@ -145,6 +145,7 @@ int container_file_put(struct index *index, const struct container_file *file, s
     index_put_number(&place, file->change_ns);
     index_put_number(&place, file->seen_ms);
     index_put_number(&place, file->is_users);
+    index_put_text(&place, file->upload);
     return index_run(&place, err);
 }
 
@@ -171,6 +172,7 @@ static void each_file(struct place *place, void *ctx)
     file.change_ns = index_take_number(place);
     file.seen_ms = index_take_number(place);
     file.is_users = index_take_number(place) != 0;
+    index_take_id(place, file.upload);
     if (place->code == SQLITE_OK && file.path)
         call->each(call->ctx, &file);
 }

@@ -53,9 +53,10 @@ struct container_file {
     const char *path; /* in the box: "/mnt/data/a.csv"; borrowed */
     uint64_t created_ms;
     uint64_t bytes;
-    uint64_t change_ns; /* ctime in the box, when it was looked at */
-    uint64_t seen_ms;   /* when the last change was found */
-    bool is_users;      /* source: "user"; else "assistant" */
+    uint64_t change_ns;  /* ctime in the box, when it was looked at */
+    uint64_t seen_ms;    /* when the last change was found */
+    bool is_users;       /* source: "user"; else "assistant" */
+    char upload[ID_MAX]; /* of the uploaded file that filled it; empty: none did */
 };
 /* Inserts or replaces by id. */
 int container_file_put(struct index *index, const struct container_file *file, struct error *err);
@@ -77,6 +78,7 @@ struct upload_row {
     uint64_t created_ms;
     uint64_t expires_ms; /* 0: never */
 };
+/* Inserts, or replaces when it expires. */
 int upload_row_put(struct index *index, const struct upload_row *row, struct error *err);
 int upload_row_get(struct index *index, const char *id, struct upload_row *ret, struct error *err);
 int upload_row_drop(struct index *index, const char *id, struct error *err);

@@ -130,9 +130,13 @@ static const char version_11[] =
 static const char version_12[] = "ALTER TABLE session ADD COLUMN notes TEXT;"
                                  "ALTER TABLE key ADD COLUMN format TEXT NOT NULL DEFAULT '';";
 
-static const char *const migrations[] = {version_1,  version_2,  version_3, version_4, version_5,
-                                         version_6,  version_7,  version_8, version_9, version_10,
-                                         version_11, version_12, NULL};
+/* Which uploaded file a container's file was copied from. */
+static const char version_13[] =
+    "ALTER TABLE container_file ADD COLUMN upload TEXT NOT NULL DEFAULT '';";
+
+static const char *const migrations[] = {version_1,  version_2,  version_3,  version_4, version_5,
+                                         version_6,  version_7,  version_8,  version_9, version_10,
+                                         version_11, version_12, version_13, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
@@ -160,7 +164,7 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
     "id, session, tenant, name, memory_limit, created_ms, used_ms, minutes, has_policy, " \
     "is_provisional"
 #define CONTAINER_FILE_COLUMNS \
-    "id, container, path, created_ms, bytes, change_ns, seen_ms, is_users"
+    "id, container, path, created_ms, bytes, change_ns, seen_ms, is_users, upload"
 #define UPLOAD_COLUMNS "id, tenant, filename, purpose, bytes, created_ms, expires_ms"
 #define RESPONSE_COLUMNS \
     "id, tenant, created_ms, status, previous, container, bytes, document, input"
@@ -294,14 +298,15 @@ static const char *const texts[_STATEMENT_MAX] = {
     [DROP_CONTAINER] = "DELETE FROM container WHERE id = ?",
     [DROP_PROVISIONAL] = "DELETE FROM container WHERE is_provisional = 1",
     [PUT_CONTAINER_FILE] =
-        "INSERT INTO container_file (" CONTAINER_FILE_COLUMNS ") VALUES (?,?,?,?,?,?,?,?)"
+        "INSERT INTO container_file (" CONTAINER_FILE_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?)"
         " ON CONFLICT (id) DO UPDATE SET bytes = excluded.bytes,"
         " change_ns = excluded.change_ns, seen_ms = excluded.seen_ms,"
-        " is_users = excluded.is_users",
+        " is_users = excluded.is_users, upload = excluded.upload",
     [EACH_CONTAINER_FILE] =
         "SELECT " CONTAINER_FILE_COLUMNS " FROM container_file WHERE container = ? ORDER BY rowid",
     [DROP_CONTAINER_FILE] = "DELETE FROM container_file WHERE id = ?",
-    [PUT_UPLOAD] = "INSERT INTO upload (" UPLOAD_COLUMNS ") VALUES (?,?,?,?,?,?,?)",
+    [PUT_UPLOAD] = "INSERT INTO upload (" UPLOAD_COLUMNS ") VALUES (?,?,?,?,?,?,?)"
+                   " ON CONFLICT (id) DO UPDATE SET expires_ms = excluded.expires_ms",
     [GET_UPLOAD] = "SELECT " UPLOAD_COLUMNS " FROM upload WHERE id = ?",
     [EACH_UPLOAD] =
         "SELECT " UPLOAD_COLUMNS " FROM upload WHERE ?1 = '' OR tenant = ?1 ORDER BY rowid",

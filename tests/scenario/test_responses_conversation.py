@@ -1,5 +1,6 @@
 """POST /v1/responses over several requests: calls and their outputs, containers and files that stay, items
 by reference, pages of input items; and model servers that do not do what they are asked."""
+import base64
 import json
 
 import pytest
@@ -142,3 +143,91 @@ def test_tokens_written_to_a_cache_are_counted(server, model):
     assert ask(server, "cache", prompt_cache_options={"ttl": "30m"})["usage"] == {
         "input_tokens": 9, "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 3},
         "output_tokens": 1, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 10}
+
+
+# ---- files ----
+
+SHOW = ("import pathlib\nfor one in sorted(pathlib.Path('/mnt/data').iterdir()):\n"
+        "    print(one.name, one.read_text())")
+
+
+def upload(server, name, content):
+    boundary = ("--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nuser_data\r\n--b\r\n"
+                f"Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n{content}\r\n--b--\r\n")
+    reply = server.tcp("POST", "/v1/files", boundary,
+                       {"Content-Type": "multipart/form-data; boundary=b"})
+    assert reply.status == 200, reply
+    return reply.json()["id"]
+
+
+def question(*files):
+    """A message with files: (name, text), or the id of an uploaded one."""
+    parts = [{"type": "input_file", "file_id": one} if isinstance(one, str) else
+             {"type": "input_file", "filename": one[0],
+              "file_data": base64.b64encode(one[1].encode()).decode()} for one in files]
+    return {"role": "user", "content": [{"type": "input_text", "text": "Go"}, *parts]}
+
+
+def last_words(model, name):
+    """The newest message of the person that the model server was sent."""
+    return [one["content"] for one in model.requests(name)[-1]["body"]["messages"]
+            if one["role"] == "user"][-1]
+
+
+def test_files_of_the_tool_are_copied_once_and_changes_to_them_stay(server, model):
+    model.script("change", [code("open('/mnt/data/a.csv', 'a').write(' changed')"), text("ok")])
+    model.script("show", [code(SHOW, size=99), text("ok")])
+    tools = interpreter(file_ids=[upload(server, "a.csv", "first")])
+    first = ask(server, "change", tools=tools)
+    second = ask(server, "show", tools=tools, include=OUTPUTS, previous_response_id=first["id"])
+    assert logs(second) == "a.csv first changed\n"
+
+
+def test_a_newer_file_of_the_same_name_takes_its_place(server, model):
+    model.script("show", [code(SHOW, size=99), text("ok")])
+    first = ask(server, "show", tools=interpreter(), include=OUTPUTS, input=[question(("a.csv", "old"))])
+    assert logs(first) == "a.csv old\n"
+    second = ask(server, "show", tools=interpreter(), include=OUTPUTS, input=[question(("a.csv", "new"))],
+                 previous_response_id=first["id"])
+    assert "[file /mnt/data/a.csv]" in last_words(model, "show")
+    assert logs(second) == "a.csv new\n"
+
+
+def test_files_of_one_name_in_one_request_are_told_apart(server, model):
+    model.script("show", [code(SHOW, size=99), text("ok")])
+    uploaded = upload(server, "a.csv", "three")
+    response = ask(server, "show", tools=interpreter(file_ids=[uploaded]), include=OUTPUTS,
+                   input=[question(("a.csv", "one"), ("a.csv", "two"), uploaded, ("a.csv", "one"))])
+    assert last_words(model, "show").split("\n")[1:] == [
+        "[file /mnt/data/2_a.csv]", "[file /mnt/data/3_a.csv]", "[file /mnt/data/a.csv]",
+        "[file /mnt/data/2_a.csv]"]
+    assert logs(response) == "2_a.csv one\n3_a.csv two\na.csv three\n"
+
+
+def test_a_history_that_is_sent_again_neither_resets_files_nor_keeps_them_twice(server, model):
+    model.script("change", [code("open('/mnt/data/a.csv', 'a').write(' changed')"), text("ok")])
+    model.script("show", [code(SHOW, size=99), text("ok")])
+    before = [one["id"] for one in server.tcp("GET", "/v1/files").json()["data"]]
+    history = [question(("a.csv", "again"))]
+    first = ask(server, "change", tools=interpreter(), input=history, store=False)
+    history += [*first["output"], {"role": "user", "content": "And now?"}]
+    second = ask(server, "show", tools=interpreter(), include=OUTPUTS, input=history, store=False)
+    assert logs(second) == "a.csv again changed\n"
+    kept = [one for one in server.tcp("GET", "/v1/files").json()["data"] if one["id"] not in before]
+    assert [one["filename"] for one in kept] == ["a.csv"]
+    assert server.tcp("DELETE", f"/v1/files/{kept[0]['id']}").status == 200
+    ask(server, "show", tools=interpreter(), input=history, store=False)  # it is there again
+
+
+def test_a_picture_by_its_id_is_shown_to_the_model_and_a_file_for_its_code(server, model):
+    model.script("show", [code(SHOW, size=99), text("ok")])
+    picture = upload(server, "p.png", "pixels")
+    content = [{"type": "input_image", "file_id": picture}]
+    response = ask(server, "show", tools=interpreter(), include=OUTPUTS,
+                   input=[{"role": "user", "content": content}])
+    assert last_words(model, "show") == [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,cGl4ZWxz"}},
+        {"type": "text", "text": "[file /mnt/data/p.png]"}]
+    assert logs(response) == "p.png pixels\n"
+    items = server.tcp("GET", f"/v1/responses/{response['id']}/input_items").json()["data"]
+    assert items[0]["content"] == content

@@ -3,7 +3,7 @@
  * it; see responses.h.
  *
  * Where the model can run code, a file goes into the container and the message says where it is.
- * Without, its bytes go to the model server, which may understand them.
+ * Without, its bytes go to the model server, which may understand them; those of a picture always.
  */
 #include <errno.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static const char *data_of(const char *text)
     return comma ? comma + 1 : text;
 }
 
-/* Bytes that came in the request: an upload of a day. */
+/* Bytes that came in the request: an upload of a day, also if they come again. */
 static int keep_data(struct door_call *call, struct order *order, json_t *part, char id[ID_MAX],
                      struct error *err)
 {
@@ -50,46 +50,42 @@ static int keep_data(struct door_call *call, struct order *order, json_t *part, 
                                .filename = name && name[0] ? name : "file",
                                .purpose = "user_data",
                                .expires_ms = clock_wall_ms() + KEPT_MS};
-    struct upload_writer *writer = NULL;
     struct upload_row row;
     int r = base64_decode(text, strlen(text), &bytes);
 
     if (r < 0)
         return wrong(order, err, "'file_data' is not base64");
-    r = upload_begin(call->front->manager, spec.tenant, &writer, err);
-    if (r == 0)
-        r = upload_write(writer, buf_text(&bytes), bytes.length, err);
-    if (r < 0) {
-        upload_cancel(writer);
-        return r;
-    }
-    r = upload_end(writer, &spec, &row, err);
+    r = upload_keep(call->front->manager, &spec, buf_text(&bytes), bytes.length, &row, err);
     if (r == 0)
         str_copy(id, ID_MAX, row.id);
     return r;
 }
 
-/* The part becomes a line of text that says where the file is. */
+/* The file goes into the container, and a line of text says where it is. */
+static int note_file(struct door_call *call, struct order *order, json_t *part, const char *id,
+                     struct error *err)
+{
+    int r = order_add_file(call, order, id, err);
+
+    if (r < 0)
+        return r;
+    json_object_set_new(part, "_note",
+                        json_sprintf("[file %s/%s]", CONTAINER_FOLDER,
+                                     json_string_value(json_object_get(order->names, id))));
+    return 0;
+}
+
 static int into_container(struct door_call *call, struct order *order, json_t *part,
                           struct error *err)
 {
     char id[ID_MAX] = "";
-    struct upload_row row;
     int r = 0;
 
     if (text_of(part, "file_id"))
         str_copy(id, sizeof(id), text_of(part, "file_id"));
     else
         r = keep_data(call, order, part, id, err);
-    if (r == 0)
-        r = upload_find(call->front->manager, call->caller.who.tenant, id, &row, err);
-    if (r == 0)
-        r = order_add_file(call, order, id, err);
-    if (r < 0)
-        return r;
-    json_object_set_new(part, "_note",
-                        json_sprintf("[file %s/%s]", CONTAINER_FOLDER, row.filename));
-    return 0;
+    return r < 0 ? r : note_file(call, order, part, id, err);
 }
 
 /* Its bytes as a data URL. */
@@ -148,7 +144,7 @@ static int read_file(struct door_call *call, struct order *order, json_t *part, 
     return 0;
 }
 
-static int read_image(struct door_call *call, json_t *part, struct error *err)
+static int read_image(struct door_call *call, struct order *order, json_t *part, struct error *err)
 {
     const char *id = text_of(part, "file_id");
     struct upload_row row;
@@ -162,7 +158,7 @@ static int read_image(struct door_call *call, json_t *part, struct error *err)
         r = read_upload(call, id, image_type(row.filename), &data, &row, err);
     if (r == 0)
         json_object_set_new(part, "_data", data);
-    return r;
+    return r == 0 && order->has_code ? note_file(call, order, part, id, err) : r;
 }
 
 int input_files(struct door_call *call, struct order *order, json_t *items, struct error *err)
@@ -186,7 +182,7 @@ int input_files(struct door_call *call, struct order *order, json_t *items, stru
             if (str_equal(type, "input_file"))
                 r = read_file(call, order, part, err);
             else if (str_equal(type, "input_image"))
-                r = read_image(call, part, err);
+                r = read_image(call, order, part, err);
             if (r < 0)
                 return r;
         }

@@ -85,7 +85,14 @@ static int add_part(struct order *order, size_t index, json_t *part, json_t *par
         return wrong_item(order, index, err,
                           "has content of an unknown type; input_text, input_image, input_file, "
                           "output_text and refusal are served");
-    return json_array_append_new(parts, made) < 0 ? error_memory(err) : 0;
+    if (json_array_append_new(parts, made) < 0)
+        return error_memory(err);
+    /* A picture is in the container, too. */
+    if (str_equal(type, "input_image") && member(part, "_note") &&
+        json_array_append_new(
+            parts, json_pack("{s:s, s:O}", "type", "text", "text", member(part, "_note"))) < 0)
+        return error_memory(err);
+    return 0;
 }
 
 /* Text alone becomes a string: simple servers take nothing else. */

@@ -37,6 +37,8 @@ void order_free(struct order *order)
     json_decref(order->choice);
     json_decref(order->options);
     json_decref(order->place.file_ids);
+    json_decref(order->names);
+    json_decref(order->taken);
     *order = (struct order){0};
 }
 
@@ -357,9 +359,12 @@ static int check_container(struct door_call *call, struct order *order, size_t i
 
 int order_add_file(struct door_call *call, struct order *order, const char *id, struct error *err)
 {
+    char name[UPLOAD_NAME_MAX + 16];
     struct upload_row row;
     int r;
 
+    if (json_object_get(order->names, id))
+        return 0;
     if (json_array_size(order->place.file_ids) >= FILE_IDS_MAX)
         return error_set(err, -E2BIG, ERROR_BAD_INPUT, "%s: more than %d files", order->param,
                          FILE_IDS_MAX);
@@ -367,8 +372,11 @@ int order_add_file(struct door_call *call, struct order *order, const char *id, 
     if (r < 0)
         return r;
     order->place.needs_files = true;
-    return json_array_append_new(order->place.file_ids, json_string(id)) < 0 ? error_memory(err)
-                                                                             : 0;
+    container_fill_name(order->taken, row.filename, name, sizeof(name));
+    return json_object_set_new(order->names, id, json_string(name)) < 0 ||
+                   json_array_append_new(order->place.file_ids, json_string(id)) < 0
+               ? error_memory(err)
+               : 0;
 }
 
 static int read_file_ids(struct door_call *call, struct order *order, size_t index, json_t *list,
@@ -627,7 +635,10 @@ static int make_base(struct order *order, json_t *body, const struct config *con
     order->functions = json_array();
     order->messages = json_array();
     order->place.file_ids = json_array();
-    if (!order->base || !order->options || !order->functions || !order->messages)
+    order->names = json_object();
+    order->taken = json_object();
+    if (!order->base || !order->options || !order->functions || !order->messages ||
+        !order->place.file_ids || !order->names || !order->taken)
         return error_memory(err);
     for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
         json_t *value = member(body, members[i].name);

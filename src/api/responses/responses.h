@@ -40,6 +40,8 @@ struct order {
     bool is_stream, is_background, is_stored;
     json_int_t max_tokens, max_calls;
     struct agent_place place;
+    json_t *names; /* of place.file_ids: id to name in the container */
+    json_t *taken; /* those names, for container_fill_name() */
     char previous[ID_MAX];
     const char *param; /* of an error: the member that is wrong; static or in `param_text` */
     char param_text[128];
@@ -47,7 +49,7 @@ struct order {
 void order_free(struct order *order);
 /* Errors: bad_input and the like, with order->param; `body` is borrowed. */
 int order_read(struct door_call *call, json_t *body, struct order *order, struct error *err);
-/* An uploaded file goes into the container; order->param is set before. */
+/* An uploaded file goes into the container, once; order->param is set before. */
 int order_add_file(struct door_call *call, struct order *order, const char *id, struct error *err);
 /*
  * files.c: the files that new items have: into the container, where code can be run, else into the

@@ -180,9 +180,8 @@ void responses_input_items(struct door_call *call)
     if (!find(call, &object, &input))
         return;
     if (find_start(input, is_newest_first, after, &start))
-        front_reply(
-            call->http, 200,
-            page_of(call, input, query.has_outputs, is_newest_first, start, (size_t)count));
+        front_reply(call->http, 200,
+                    page_of(call, input, query.has_outputs, is_newest_first, start, (size_t)count));
     else
         openai_fail_param(call->front, call->http, "after", "after: '%.60s' is not in this list",
                           after);

@@ -24,6 +24,7 @@ static void put_file(struct index *index, const char *id, const char *container,
 
     str_copy(file.id, sizeof(file.id), id);
     str_copy(file.container, sizeof(file.container), container);
+    str_copy(file.upload, sizeof(file.upload), path[1] == 'b' ? "file-1" : "");
     assert_int_equal(container_file_put(index, &file, &err), 0);
 }
 
@@ -51,6 +52,7 @@ static void on_file(void *ctx, const struct container_file *file)
 
     assert_int_equal(file->bytes, 4);
     assert_int_equal(file->seen_ms, 6);
+    assert_string_equal(file->upload, file->path[1] == 'b' ? "file-1" : "");
     add(heard, file->path);
 }
 
