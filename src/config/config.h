@@ -67,6 +67,7 @@ enum config_key {
     KEY_CORS_ORIGINS,
     KEY_EXECUTE_OPEN,
     KEY_E2B_TEMPLATES,
+    KEY_E2B_DEBUG,
     KEY_QUEUE,
     KEY_HEAD_TIME,
     KEY_BODY_TIME,
@@ -185,6 +186,7 @@ struct config {
     const char *tls_certificate, *tls_key; /* NULL: plain */
     char **hosts, **cors_origins;          /* strv */
     bool execute_is_open;                  /* POST /execute without a key */
+    bool e2b_debug;                        /* a sandbox for E2B's clients that have no key */
     char **e2b_templates;                  /* "NAME=TEMPLATE", "NAME": the configured one */
     uint32_t queue;                        /* boxes that may wait for the launcher */
     uint64_t head_ms, body_ms;             /* time limits for a client to send either */

@@ -173,6 +173,11 @@ const struct config_row config_table[_KEY_MAX] = {
         {"SANDBOX_E2B_TEMPLATES", "sandbox.e2b_templates", "base,code-interpreter-v1",
          "NAME=TEMPLATE pairs separated by commas; a NAME alone has SANDBOX_TEMPLATE",
          "templates of E2B's clients that are templates of this server", PLACE_DAEMON},
+    [KEY_E2B_DEBUG] = {"SANDBOX_E2B_DEBUG", "sandbox.e2b_debug", "false", TRUTH,
+                       "give E2B's clients with E2B_DEBUG=true, which have no key, one sandbox "
+                       "that programs of this machine share; they expect it on 127.0.0.1:49983 and "
+                       "127.0.0.1:49999 (SANDBOX_LISTEN)",
+                       PLACE_DAEMON},
     [KEY_EXECUTE_OPEN] =
         {"SANDBOX_EXECUTE_OPEN", "sandbox.execute_open", "false", TRUTH,
          "allow POST /execute without a key; use it only where no other client can "

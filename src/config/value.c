@@ -434,6 +434,7 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_E2B_TEMPLATES] = {.parse = parse_names,
                            .noun = "a list of names",
                            INTO(FIELD_LIST, e2b_templates)},
+    [KEY_E2B_DEBUG] = {TRUTH, INTO(FIELD_BOOL, e2b_debug)},
     [KEY_QUEUE] = {.parse = parse_count,
                    .noun = "a whole number",
                    .minimum = 1,

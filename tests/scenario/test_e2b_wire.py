@@ -372,3 +372,97 @@ def test_one_upload_has_a_maximum_of_files(sandbox):
 def test_a_commands_tag_has_a_maximum(sandbox):
     with sandbox.start("true", tag="x" * 1025) as events:
         assert "tag: at most 1024 bytes" in list(events)[-1][1]["error"]["message"]
+
+
+def test_a_watch_that_wants_entries_gets_them(sandbox):
+    sandbox.unary("filesystem.Filesystem/MakeDir", {"path": "entries"})
+    request = {"path": "entries", "includeEntry": True}
+    watcher = sandbox.unary("filesystem.Filesystem/CreateWatcher", request)[1]
+    with sandbox.stream("filesystem.Filesystem/WatchDir", request) as changes:
+        assert next(changes) == (0, {"start": {}})
+        sandbox.call("POST", "/files?path=entries/a.txt", b"12345", **{"Content-Type": "application/octet-stream"})
+        for _, message in changes:
+            seen = message["filesystem"]
+            entry = seen["entry"]
+            assert (seen["name"], entry["path"], entry["type"]) == ("a.txt", "/home/user/entries/a.txt", "FILE_TYPE_FILE")
+            if seen["type"] == "EVENT_TYPE_WRITE":
+                assert entry["size"] == "5"
+                break
+        sandbox.unary("filesystem.Filesystem/Remove", {"path": "entries/a.txt"})
+        assert next(change for _, change in changes if change["filesystem"]["type"] == "EVENT_TYPE_REMOVE") == {
+            "filesystem": {"name": "a.txt", "type": "EVENT_TYPE_REMOVE"}}
+    polled = sandbox.unary("filesystem.Filesystem/GetWatcherEvents", watcher)[1]["events"]
+    assert [one["type"] for one in polled][-1] == "EVENT_TYPE_REMOVE" and "EVENT_TYPE_WRITE" in [one["type"] for one in polled]
+
+
+def test_a_stream_ends_at_the_time_its_client_set_and_its_command_goes_on(sandbox):
+    with sandbox.start("exec sleep 1000") as events:
+        pid = next(events)[1]["event"]["start"]["pid"]
+    selector = {"process": {"pid": pid}}
+    for method, request in (("process.Process/Connect", selector), ("filesystem.Filesystem/WatchDir", {"path": "/tmp"})):
+        with sandbox.stream(method, request, **{"Connect-Timeout-Ms": "100"}) as events:
+            flags, last = list(events)[-1]
+        assert (flags, last["error"]["code"]) == (2, "deadline_exceeded"), method
+    assert pid in [one["pid"] for one in sandbox.unary("process.Process/List", {})[1]["processes"]]
+    assert sandbox.unary("process.Process/SendSignal", {**selector, "signal": "SIGNAL_SIGKILL"}) == (200, {})
+
+
+def test_a_page_goes_on_where_the_last_one_ended_even_if_that_sandbox_is_gone(server):
+    wanted = "/v2/sandboxes?metadata=page%3Dyes"
+    made = [server.sandbox(metadata={"page": "yes"}).id for _ in range(6)]
+    for order in ("desc", "asc"):
+        ids = [one["sandboxID"] for one in server.control("GET", f"{wanted}&order={order}")[2]]
+        assert set(ids) <= set(made)
+        _, headers, first = server.control("GET", f"{wanted}&limit=2&order={order}")
+        assert [one["sandboxID"] for one in first] == ids[:2]
+        server.control("DELETE", f"/sandboxes/{ids[1]}")
+        token = headers["X-Next-Token"]
+        _, headers, second = server.control("GET", f"{wanted}&limit=4&order={order}&nextToken={token}")
+        assert [one["sandboxID"] for one in second] == ids[2:] and not headers["X-Next-Token"]
+    assert server.control("GET", f"{wanted}&nextToken=what")[0] == 400
+    for one in made:
+        server.control("DELETE", f"/sandboxes/{one}")
+
+
+def test_metrics_of_several_sandboxes(server, sandbox):
+    other = server.sandbox()
+    status, _, told = server.control("GET", f"/sandboxes/metrics?sandbox_ids={sandbox.id},{other.id},{'0' * 32}")
+    assert status == 200 and set(told["sandboxes"]) == {sandbox.id, other.id}
+    for one in told["sandboxes"].values():
+        assert one["memTotal"] > 0 and one["timestampUnix"] > 0 and one["cpuCount"] > 0
+    server.control("DELETE", f"/sandboxes/{other.id}")
+    assert server.control("GET", f"/sandboxes/metrics?sandbox_ids={other.id}")[2] == {"sandboxes": {}}
+    assert server.control("GET", "/sandboxes/metrics")[0] == 400
+    inside = json.loads(sandbox.call("GET", "/metrics")[2])
+    assert inside["mem_total_mib"] == inside["mem_total"] >> 20 and {"mem_used_mib", "mem_cache_mib"} <= set(inside)
+
+
+def test_logs_say_what_was_started_and_how_it_ended(server, sandbox):
+    with sandbox.start("exit 3", tag="x") as events:
+        list(events)
+    told = server.control("GET", f"/sandboxes/{sandbox.id}/logs")[2]
+    started, ended = [one for one in told["logEntries"] if "exit 3" in one["fields"]["argv"]]
+    assert (started["message"], ended["message"], ended["fields"]["exit_code"]) == ("process started", "process ended", "3")
+    assert started["timestamp"] <= ended["timestamp"] and started["level"] == "info"
+    assert [one["timestamp"] for one in told["logs"]] == sorted(one["timestamp"] for one in told["logs"])
+    assert any("process started" in one["line"] and "exit 3" in one["line"] for one in told["logs"])
+    assert server.control("GET", f"/v2/sandboxes/{sandbox.id}/logs")[2] == {"logs": told["logEntries"]}
+    assert len(server.control("GET", f"/sandboxes/{sandbox.id}/logs?limit=1")[2]["logs"]) == 1
+    assert server.control("GET", f"/sandboxes/{sandbox.id}/logs?start=99999999999999")[2]["logs"] == []
+
+
+def test_clients_with_e2b_debug_share_a_sandbox_only_where_the_server_allows_it(server):
+    bare = {"E2b-Sandbox-Id": "debug_sandbox_id", "Content-Type": "application/json"}
+    assert server.raw("POST", "/process.Process/List", "{}", bare)[0] == 401
+    with Server({"SANDBOX_E2B_DEBUG": "true"}) as debug:
+        assert debug.raw("GET", "/health", None, bare)[0] == 204
+        assert debug.raw("GET", "/health")[0] == 200, "a request that names no sandbox is not such a client's"
+        own = Sandbox(debug, {"sandboxID": "debug_sandbox_id"})
+        with own.start("echo x > shared") as events:
+            list(events)
+        host = {"Host": "localhost:49983"}
+        assert debug.raw("GET", "/files?path=shared", None, host)[::2] == (200, b"x\n"), "clients before 2.15"
+        assert debug.raw("POST", "/execute", '{"code":"open(\\"/home/user/shared\\").read()"}',
+                         {"Host": "localhost:49999"})[2].count(b"end_of_execution") == 1
+        assert len(debug.get("/v1/sessions")["sessions"]) == 1
+        assert debug.raw("GET", "/health", None, {**bare, "Origin": "http://elsewhere.example"})[0] == 403

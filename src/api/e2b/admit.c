@@ -16,13 +16,18 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "store/keys.h"
 
 bool e2b_claims(const struct http_request *http)
 {
+    const struct front *front = http_ctx(http);
     struct e2b_target target;
 
-    return e2b_target_of(http, &target);
+    if (!e2b_target_of(http, &target))
+        return false;
+    return !target.is_debug || http_header(http, "E2b-Sandbox-Id") ||
+           session_manager_config(front->manager)->e2b_debug;
 }
 
 /* ---- sandboxes ---- */
@@ -202,6 +207,8 @@ static int find_target(struct e2b *e2b, const struct http_request *http, struct 
                          "this request names no sandbox: it has neither the header E2b-Sandbox-Id "
                          "nor a host or a token with its id");
     }
+    if (target.is_debug)
+        return e2b_debug_session(e2b, http, ret, err);
     *ret = e2b_find(e2b, NULL, target.id);
     return *ret ? check_token(e2b, *ret, http, err) : not_found(err);
 }

@@ -1,6 +1,6 @@
 /*
  * daemon.c - what E2B's daemon in a sandbox answers besides: /health, /envs, /metrics; and metrics
- * and logs of the control plane. See e2b.h.
+ * of the control plane, of one sandbox and of several. See e2b.h.
  *
  * Metrics are one sample, of the moment of the request: a server that keeps none has no past.
  */
@@ -81,10 +81,19 @@ static struct sample read_sample(const char *text)
 }
 
 struct asking {
+    struct asking *next; /* of the same request */
+    struct several *several;
     struct http_request *http;
     struct session *session;
     struct e2b_probe *probe;
     bool is_inside; /* /metrics of the sandbox's daemon: other names */
+};
+
+/* A request about several sandboxes: one answer, when all are known. */
+struct several {
+    struct asking *askings;
+    json_t *found; /* metrics by the sandbox's id */
+    unsigned pending;
 };
 
 static void asking_free(struct asking *asking)
@@ -96,6 +105,23 @@ static void asking_free(struct asking *asking)
 static void on_gone(void *ctx)
 {
     asking_free(ctx);
+}
+
+static void several_free(struct several *several)
+{
+    while (several->askings) {
+        struct asking *asking = several->askings;
+
+        several->askings = asking->next;
+        asking_free(asking);
+    }
+    json_decref(several->found);
+    free(several);
+}
+
+static void on_several_gone(void *ctx)
+{
+    several_free(ctx);
 }
 
 static json_t *metric_json(const struct session *session, const struct sample *sample)
@@ -121,12 +147,27 @@ static json_t *inside_json(json_t *metric)
         {"mem_total", "memTotal"}, {"mem_used", "memUsed"},     {"mem_cache", "memCache"},
         {"disk_used", "diskUsed"}, {"disk_total", "diskTotal"},
     };
+    static const char *const mib[][2] = {
+        {"mem_total_mib", "memTotal"}, {"mem_used_mib", "memUsed"}, {"mem_cache_mib", "memCache"}};
     json_t *json = json_object();
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         json_object_set(json, names[i][0], json_object_get(metric, names[i][1]));
+    for (size_t i = 0; i < ARRAY_SIZE(mib); i++)
+        json_object_set_new(
+            json, mib[i][0],
+            json_integer(json_integer_value(json_object_get(metric, mib[i][1])) / (json_int_t)MIB));
     json_decref(metric);
     return json;
+}
+
+/* One of them is known. */
+static void several_done(struct several *several, struct http_request *http)
+{
+    if (--several->pending > 0)
+        return;
+    front_reply(http, 200, json_pack("{s:O}", "sandboxes", several->found));
+    several_free(several);
 }
 
 static void on_told(void *ctx, const char *text, size_t length)
@@ -136,14 +177,21 @@ static void on_told(void *ctx, const char *text, size_t length)
     json_t *metric = metric_json(asking->session, &sample);
 
     (void)length;
+    if (asking->several) {
+        json_object_set_new(asking->several->found, e2b_id(asking->session), metric);
+        e2b_probe_free(ptr_take(&asking->probe));
+        several_done(asking->several, asking->http);
+        return;
+    }
     front_reply(asking->http, 200,
                 asking->is_inside ? inside_json(metric) : json_pack("[o]", metric));
     asking_free(asking);
 }
 
+static const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+
 static void ask(struct door_call *call, struct session *session, bool is_inside)
 {
-    static const char *const argv[] = {"/bin/sh", "-c", script, NULL};
     struct asking *asking = calloc(1, sizeof(*asking));
     struct error err = {0};
 
@@ -193,14 +241,56 @@ void e2b_metrics_of(struct door_call *call)
         front_reply(call->http, 200, json_array());
 }
 
-void e2b_logs(struct door_call *call)
+/* A sandbox of the list; one that cannot be asked now is not in the reply. */
+static void ask_one_of(struct door_call *call, struct several *several, struct session *session)
 {
-    if (e2b_sandbox(call))
-        front_reply(call->http, 200, json_pack("{s:[], s:[]}", "logs", "logEntries"));
+    struct asking *asking = calloc(1, sizeof(*asking));
+    struct error ignored = {0};
+
+    if (!asking)
+        return;
+    *asking = (struct asking){
+        .several = several, .http = call->http, .session = session, .next = several->askings};
+    asking->probe = e2b_probe_new(session, &call->caller, argv, on_told, asking, &ignored);
+    if (!asking->probe) {
+        free(asking);
+        return;
+    }
+    several->askings = asking;
+    several->pending++;
 }
 
-void e2b_logs_v2(struct door_call *call)
+void e2b_metrics_several(struct door_call *call)
 {
-    if (e2b_sandbox(call))
-        front_reply(call->http, 200, json_pack("{s:[]}", "logs"));
+    const char *at = http_query(call->http, "sandbox_ids");
+    struct several *several = at ? calloc(1, sizeof(*several)) : NULL;
+    unsigned count = 0;
+
+    if (!at) {
+        e2b_fail_text(call->http, 400, "the query argument 'sandbox_ids' is missing");
+        return;
+    }
+    for (const char *comma = at; *comma; comma++)
+        count += *comma == ',';
+    if (!several || count >= E2B_LIST_MAX) {
+        free(several);
+        e2b_fail_text(call->http, 400, "sandbox_ids: at most 100 ids");
+        return;
+    }
+    several->found = json_object();
+    several->pending = 1; /* this loop */
+    while (*at) {
+        size_t length = strcspn(at, ",");
+        char id[ID_MAX];
+        struct session *session = NULL;
+
+        if (str_format(id, sizeof(id), "%.*s", (int)length, at) >= 0)
+            session = e2b_find(call->door, auth_tenant(&call->caller.who), id);
+        if (session)
+            ask_one_of(call, several, session);
+        at += length + (at[length] == ',');
+    }
+    if (several->pending > 1)
+        http_on_gone(call->http, on_several_gone, several);
+    several_done(several, call->http);
 }

@@ -25,7 +25,6 @@ extern const struct door_ops e2b_door;
     {.method = verb, .path = address, .body = BODY_JSON, .status = 501, .type = TYPE_JSON, \
      .scope = SCOPE_SESSIONS, .description = why, .handle = e2b_not_here}
 
-#define NO_METRICS "metrics of several sandboxes at once are not here: ask for those of each"
 #define NO_PAUSE                                                                            \
     "this server cannot pause sandboxes yet: it runs until its timeout, which "             \
     "POST /sandboxes/{id}/timeout sets anew"
@@ -44,7 +43,7 @@ static const struct door_route routes[] = {
     CONTROL("POST", "/v2/sandboxes", e2b_create_v2, BODY_JSON),
     CONTROL("GET", "/sandboxes", e2b_list, BODY_NONE),
     CONTROL("GET", "/v2/sandboxes", e2b_list_v2, BODY_NONE),
-    NOT_HERE("GET", "/sandboxes/metrics", NO_METRICS),
+    CONTROL("GET", "/sandboxes/metrics", e2b_metrics_several, BODY_NONE),
     CONTROL("GET", "/sandboxes/{id}", e2b_get, BODY_NONE),
     CONTROL("DELETE", "/sandboxes/{id}", e2b_delete, BODY_NONE),
     CONTROL("POST", "/sandboxes/{id}/connect", e2b_connect, BODY_JSON),

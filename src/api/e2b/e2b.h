@@ -55,9 +55,11 @@ struct e2b {
 struct e2b_target {
     char id[E2B_ID_LENGTH + 1]; /* empty: it does not say */
     unsigned port;              /* 0: it does not say */
+    bool is_debug;              /* the one sandbox of clients with E2B_DEBUG (debug.c) */
 };
 /* "49983-0123...": the first label of a host. False: it is not one. */
 bool e2b_host_read(const char *host, struct e2b_target *ret);
+#define E2B_DEBUG_ID "debug_sandbox_id"
 /* By headers, then host, then token. False: nothing of it is there. */
 bool e2b_target_of(const struct http_request *http, struct e2b_target *ret);
 
@@ -94,6 +96,10 @@ struct session *e2b_find(struct e2b *e2b, const char *tenant, const char *id);
 bool e2b_user(const char *user, const char **ret_code, struct error *err);
 bool e2b_user_of(const struct http_request *http, const char **ret_code, struct error *err);
 
+/* debug.c: the sandbox of clients with E2B_DEBUG, made if there is none. */
+int e2b_debug_session(struct e2b *e2b, const struct http_request *http, struct session **ret,
+                      struct error *err);
+
 /* ---- replies (reply.c) ---- */
 
 /* {"code":STATUS,"message":TEXT} */
@@ -102,6 +108,7 @@ void e2b_fail_error(struct door_call *call, const struct error *err);
 void e2b_not_found(struct http_request *http, const char *id); /* 502: no such sandbox runs */
 void e2b_refuse(struct http_request *http, const struct door_refusal *refusal);
 json_t *e2b_time(uint64_t ms);
+uint64_t e2b_time_read(const char *text);          /* RFC 3339, or milliseconds; 0: neither */
 const char *e2b_id(const struct session *session); /* without "s_" */
 
 /* ---- Connect (connect.c) ---- */
@@ -159,6 +166,7 @@ void e2b_list_v2(struct door_call *call);
 void e2b_set_timeout(struct door_call *call);
 void e2b_refresh(struct door_call *call);
 void e2b_metrics_of(struct door_call *call);
+void e2b_metrics_several(struct door_call *call);
 void e2b_logs(struct door_call *call);
 void e2b_logs_v2(struct door_call *call);
 void e2b_not_here(struct door_call *call);

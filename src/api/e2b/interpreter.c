@@ -375,10 +375,21 @@ static json_t *context_object(const struct context *context)
                      json_object_get(all, "language"), "cwd", json_object_get(all, "cwd"));
 }
 
+struct context_list {
+    json_t *defaults, *others;
+};
+
 static void add(void *ctx, struct context *context)
 {
-    json_array_append_new(ctx, context_object(context));
+    CLEANUP(json_decrefp) json_t *all = context_json(context);
+    struct context_list *list = ctx;
+
+    json_array_append_new(json_is_true(json_object_get(all, "default")) ? list->defaults
+                                                                        : list->others,
+                          context_object(context));
 }
+
+/* Those that the sandbox has of itself, then the others, the newest last. */
 
 void e2b_contexts_list(struct door_call *call)
 {
@@ -386,15 +397,17 @@ void e2b_contexts_list(struct door_call *call)
     struct session *session = e2b_session(call);
     struct context *ignored;
     struct error err = {0};
-    json_t *list;
+    struct context_list list;
 
     if (!session)
         return;
     for (size_t i = 0; i < ARRAY_SIZE(defaults); i++)
         (void)default_context(session, defaults[i], &ignored, &err); /* not each is installed */
-    list = json_array();
-    session_each_context(session, add, list);
-    front_reply(call->http, 200, list);
+    list = (struct context_list){.defaults = json_array(), .others = json_array()};
+    session_each_context(session, add, &list);
+    json_array_extend(list.defaults, list.others);
+    json_decref(list.others);
+    front_reply(call->http, 200, list.defaults);
 }
 
 void e2b_contexts_new(struct door_call *call)

@@ -22,6 +22,7 @@ struct process_stream {
     struct execution_watcher *watcher;
     struct reactor *reactor;
     struct reactor_timer *timer; /* a sign of life, when nothing else was sent */
+    struct reactor_timer *limit; /* of a stream that its client wants to end; NULL: none */
     uint64_t ping_ms;
     uint64_t offset[BOX_STREAMS];
     bool was_started, is_pty;
@@ -179,21 +180,39 @@ static void on_ping(void *ctx)
     http_reply_more(process->stream.http);
 }
 
-static void on_freed(void *ctx)
+/* The command goes on: only this stream of it ends. */
+static void on_limit(void *ctx)
 {
     struct process_stream *process = ctx;
 
-    execution_unwatch(process->watcher, false);
-    process->reactor->ops->timer_remove(process->timer);
+    if (!process->stream.is_over)
+        e2b_stream_end(&process->stream, "deadline_exceeded", "the time of this stream is over");
+    http_reply_more(process->stream.http);
+}
+
+static void process_free(struct process_stream *process)
+{
+    if (process->watcher)
+        execution_unwatch(process->watcher, false);
+    if (process->timer)
+        process->reactor->ops->timer_remove(process->timer);
+    if (process->limit)
+        process->reactor->ops->timer_remove(process->limit);
     free(process);
 }
 
-/* Begins the reply; from_end: only output that comes from now on. */
+static void on_freed(void *ctx)
+{
+    process_free(ctx);
+}
+
+/* Begins the reply; limit_ms: how long it may take, 0: as long as the command. */
 static void follow(struct door_call *call, struct session *session, struct execution *execution,
-                   bool from_end, const char *cwd)
+                   uint64_t limit_ms, const char *cwd)
 {
     static const struct execution_watch_events events = {.started = on_more, .more = on_more};
     struct process_stream *process = calloc(1, sizeof(*process));
+    bool from_end = !cwd; /* only output that comes from now on */
 
     if (process) {
         *process = (struct process_stream){
@@ -211,13 +230,12 @@ static void follow(struct door_call *call, struct session *session, struct execu
         };
         str_copy(process->cwd, sizeof(process->cwd), cwd ? cwd : E2B_HOME);
         process->watcher = execution_watch(execution, true, &events, process);
+        if (limit_ms > 0)
+            process->limit = reactor_timer(call->front->reactor, on_limit, process);
     }
-    if (!process || !process->timer || !process->watcher) {
-        if (process && process->timer)
-            process->reactor->ops->timer_remove(process->timer);
-        if (process && process->watcher)
-            execution_unwatch(process->watcher, false);
-        free(process);
+    if (!process || !process->timer || !process->watcher || (limit_ms > 0 && !process->limit)) {
+        if (process)
+            process_free(process);
         e2b_stream_fail(call->http, "internal", "out of memory");
         return;
     }
@@ -225,6 +243,8 @@ static void follow(struct door_call *call, struct session *session, struct execu
         process->offset[i] =
             from_end ? execution_written(execution, i + 1) : execution_first(execution, i + 1);
     process->reactor->ops->timer_set(process->timer, process->ping_ms);
+    if (process->limit)
+        process->reactor->ops->timer_set(process->limit, limit_ms);
     front_stream_start(&process->stream, 200, E2B_TYPE_CONNECT, NULL, -1);
 }
 
@@ -318,7 +338,7 @@ static void start(struct door_call *call, struct session *session, json_t *reque
         return;
     }
     e2b_process_note(call->door, execution, request);
-    follow(call, session, execution, false, cwd);
+    follow(call, session, execution, 0, cwd); /* the limit is the command's */
 }
 
 void e2b_process_start(struct door_call *call)
@@ -349,7 +369,7 @@ void e2b_process_connect(struct door_call *call)
     if (!request)
         return;
     if (execution)
-        follow(call, session, execution, true, NULL);
+        follow(call, session, execution, e2b_timeout_ms(call->http), NULL);
     else
         e2b_stream_fail(call->http, "not_found", "there is no such process in this sandbox");
     json_decref(request);

@@ -582,7 +582,7 @@ static json_t *read_metadata(const char *query)
 }
 
 /* RFC 3339, or milliseconds; 0: neither. */
-static uint64_t read_time(const char *text)
+uint64_t e2b_time_read(const char *text)
 {
     struct tm parts = {0};
     const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) : NULL;
@@ -596,27 +596,54 @@ static uint64_t read_time(const char *text)
     return ms;
 }
 
-/* A page begins after the sandbox that its token names. */
-static size_t first_of_page(const struct listing *listing, const char *token)
+/*
+ * A page begins after the sandbox that its token names, "MS-ID", which may have ended meanwhile.
+ * -1: it is no token.
+ */
+static ssize_t first_of_page(const struct listing *listing, const char *token)
 {
-    for (size_t i = 0; token && i < listing->count; i++)
-        if (str_equal(e2b_id(listing->found[i]), token))
-            return i + 1;
-    return 0;
+    char digits[24], id[ID_MAX];
+    uint64_t created_ms;
+    size_t dash, i;
+
+    if (!token || !token[0])
+        return 0;
+    dash = strcspn(token, "-");
+    if (!token[dash] || str_format(digits, sizeof(digits), "%.*s", (int)dash, token) < 0 ||
+        str_to_u64(digits, &created_ms) < 0 ||
+        str_format(id, sizeof(id), "%s", token + dash + 1) < 0)
+        return -1;
+    for (i = 0; i < listing->count; i++) {
+        const struct session *session = listing->found[i];
+        uint64_t other_ms = session_created_ms(session);
+        int order =
+            other_ms != created_ms ? (other_ms < created_ms ? -1 : 1) : strcmp(e2b_id(session), id);
+
+        if (listing->is_ascending ? order > 0 : order < 0)
+            break;
+    }
+    return (ssize_t)i;
 }
 
 static void send_page(struct door_call *call, const struct listing *listing, size_t most)
 {
-    size_t first = first_of_page(listing, http_query(call->http, "nextToken"));
-    size_t end = MIN(listing->count, first + most);
-    json_t *page = json_array();
-    char next[80];
+    ssize_t first = first_of_page(listing, http_query(call->http, "nextToken"));
+    size_t end = MIN(listing->count, (size_t)MAX(first, (ssize_t)0) + most);
+    json_t *page;
+    char next[96];
     const char *const headers[] = {end < listing->count ? next : NULL, NULL};
 
-    for (size_t i = first; i < end; i++)
+    if (first < 0) {
+        e2b_fail_text(call->http, 400, "nextToken is not one that a list of sandboxes gave");
+        return;
+    }
+    page = json_array();
+    for (size_t i = (size_t)first; i < end; i++)
         json_array_append_new(page, listed_json(listing->found[i]));
     if (end < listing->count)
-        str_format(next, sizeof(next), "X-Next-Token: %s", e2b_id(listing->found[end - 1]));
+        str_format(next, sizeof(next), "X-Next-Token: %llu-%s",
+                   (unsigned long long)session_created_ms(listing->found[end - 1]),
+                   e2b_id(listing->found[end - 1]));
     front_reply_with(call->http, 200, headers, page);
 }
 
@@ -630,7 +657,7 @@ static void list(struct door_call *call, bool is_paged)
         .metadata = wanted,
         .template_id = http_query(call->http, "template"),
         .states = is_paged ? http_query(call->http, "state") : "running",
-        .since_ms = read_time(http_query(call->http, "startedAfter")),
+        .since_ms = e2b_time_read(http_query(call->http, "startedAfter")),
         .is_ascending = str_equal(http_query(call->http, "order"), "asc"),
     };
     uint64_t most = E2B_LIST_MAX;

@@ -53,6 +53,21 @@ bool e2b_host_read(const char *host, struct e2b_target *ret)
     return ret->port > 0;
 }
 
+/* "localhost:49983", where clients with E2B_DEBUG look for a sandbox; 0: another host. */
+static unsigned debug_port(const char *host)
+{
+    static const char *const names[] = {"localhost:", "127.0.0.1:"};
+
+    for (size_t i = 0; host && i < ARRAY_SIZE(names); i++) {
+        const char *at = str_starts(host, names[i]) ? host + strlen(names[i]) : "";
+        unsigned port = port_of(at, strlen(at));
+
+        if (port == E2B_ENVD_PORT || port == E2B_INTERPRETER_PORT)
+            return port;
+    }
+    return 0;
+}
+
 bool e2b_target_of(const struct http_request *http, struct e2b_target *ret)
 {
     const char *id = http_header(http, "E2b-Sandbox-Id");
@@ -60,13 +75,17 @@ bool e2b_target_of(const struct http_request *http, struct e2b_target *ret)
 
     if (id) {
         *ret = (struct e2b_target){.port = port ? port_of(port, strlen(port)) : 0};
+        ret->is_debug = str_equal(id, E2B_DEBUG_ID);
         take_id(id, ret);
         return true;
     }
     if (e2b_host_read(http_header(http, "Host"), ret))
         return true;
-    *ret = (struct e2b_target){.port = 0};
-    return e2b_token_id(http_header(http, "X-Access-Token"), ret->id);
+    *ret = (struct e2b_target){.port = debug_port(http_header(http, "Host"))};
+    if (e2b_token_id(http_header(http, "X-Access-Token"), ret->id))
+        return true;
+    ret->is_debug = ret->port > 0;
+    return ret->is_debug;
 }
 
 /* ---- tokens ---- */

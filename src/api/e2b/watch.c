@@ -18,12 +18,19 @@
 #include "tool/file_path.h"
 #include "wire/file_message.h"
 
+/* Events of one watcher whose entries are still asked for. */
+#define WAITING_MAX 1000
+#define WAITING_BYTES (64 * KIB)
+
 struct e2b_watcher {
     struct e2b_watcher *next;
     struct e2b *e2b;
     struct session *session;
     struct box *box;
-    uint32_t op; /* 0: none */
+    uint32_t op;          /* 0: none */
+    uint32_t entry_op;    /* what is asked about the first of `waiting`; 0: nothing */
+    json_t *waiting;      /* events that get an entry, in order; NULL: those of this one get none */
+    size_t waiting_bytes; /* of their names */
     char sandbox[ID_MAX], tenant[TENANT_MAX];
     char path[LIMIT_PATH_BYTES + 1];
     uint64_t number;   /* of one that is polled; 0: of a stream */
@@ -36,7 +43,7 @@ struct e2b_watcher {
     bool is_stream, has_started;
     struct front_stream stream;
     struct reactor *reactor;
-    struct reactor_timer *timer;
+    struct reactor_timer *timer, *limit; /* signs of life; the end that the client wants */
     uint64_t ping_ms;
 };
 
@@ -56,6 +63,11 @@ static void watcher_free(struct e2b_watcher *watcher)
         box_cancel(watcher->box, watcher->op);
     if (watcher->timer)
         watcher->reactor->ops->timer_remove(watcher->timer);
+    if (watcher->entry_op)
+        box_cancel(watcher->box, watcher->entry_op);
+    if (watcher->limit)
+        watcher->reactor->ops->timer_remove(watcher->limit);
+    json_decref(watcher->waiting);
     buf_free(&watcher->events);
     free(watcher);
 }
@@ -82,10 +94,9 @@ static void keep(struct e2b_watcher *watcher, json_t *event)
     buf_free(&watcher->events);
 }
 
-static void tell(struct e2b_watcher *watcher, const char *type, const char *name)
+/* Takes the event over. */
+static void send(struct e2b_watcher *watcher, json_t *event)
 {
-    json_t *event = json_pack("{s:o, s:s}", "name", text_to_json(name, strlen(name)), "type", type);
-
     if (!watcher->is_stream) {
         keep(watcher, event);
         json_decref(event);
@@ -94,11 +105,109 @@ static void tell(struct e2b_watcher *watcher, const char *type, const char *name
     if (watcher->stream.text.length > E2B_PENDING_MAX / 2) {
         json_decref(event);
         watcher->stream.is_broken = true; /* the client does not read: it must not miss any */
+    } else if (watcher->stream.is_over) {
+        json_decref(event);
     } else {
         e2b_stream_send(&watcher->stream, json_pack("{s:o}", "filesystem", event));
     }
     ping_later(watcher);
     http_reply_more(watcher->stream.http);
+}
+
+/* Changes were lost, and the client has to know. */
+static void lose(struct e2b_watcher *watcher)
+{
+    if (!watcher->is_stream) {
+        watcher->is_overfull = true;
+        buf_free(&watcher->events);
+    } else if (!watcher->stream.is_over) {
+        e2b_stream_end(&watcher->stream, "data_loss",
+                       "changes of this folder were lost, because there were too many at once: "
+                       "watch it anew");
+        http_reply_more(watcher->stream.http);
+    }
+}
+
+/* ---- entries of changed files, for clients that want them ---- */
+
+static void next_waiting(struct e2b_watcher *watcher);
+
+static const char *waiting_name(const struct e2b_watcher *watcher)
+{
+    return json_string_value(json_object_get(json_array_get(watcher->waiting, 0), "name"));
+}
+
+static void on_entry(void *ctx, const struct box_entry *entry)
+{
+    struct e2b_watcher *watcher = ctx;
+    char path[2 * LIMIT_PATH_BYTES];
+
+    str_format(path, sizeof(path), "%s/%s", watcher->path, waiting_name(watcher));
+    json_object_set_new(json_array_get(watcher->waiting, 0), "entry",
+                        e2b_entry(watcher->session, entry, path));
+}
+
+static void send_waiting(struct e2b_watcher *watcher)
+{
+    json_t *event = json_incref(json_array_get(watcher->waiting, 0));
+
+    watcher->waiting_bytes -= strlen(waiting_name(watcher));
+    json_array_remove(watcher->waiting, 0);
+    send(watcher, event);
+}
+
+/* A file that is gone already has no entry: its event comes without. */
+static void on_entry_done(void *ctx, const struct error *err)
+{
+    struct e2b_watcher *watcher = ctx;
+
+    (void)err;
+    watcher->entry_op = 0;
+    send_waiting(watcher);
+    next_waiting(watcher);
+}
+
+static bool has_entry(json_t *event)
+{
+    const char *type = json_string_value(json_object_get(event, "type"));
+
+    return !str_equal(type, "EVENT_TYPE_REMOVE") && !str_equal(type, "EVENT_TYPE_RENAME");
+}
+
+static void next_waiting(struct e2b_watcher *watcher)
+{
+    static const struct list_events events = {.entry = on_entry, .done = on_entry_done};
+    char path[2 * LIMIT_PATH_BYTES];
+    struct error ignored = {0};
+
+    while (json_array_size(watcher->waiting) > 0 && !watcher->entry_op) {
+        str_format(path, sizeof(path), "%s/%s", watcher->path, waiting_name(watcher));
+        if (has_entry(json_array_get(watcher->waiting, 0)) && !watcher->is_dead &&
+            box_stat(watcher->box, path, &events, watcher, &watcher->entry_op, &ignored) == 0)
+            return;
+        watcher->entry_op = 0;
+        send_waiting(watcher);
+    }
+}
+
+static void tell(struct e2b_watcher *watcher, const char *type, const char *name)
+{
+    json_t *event = json_pack("{s:o, s:s}", "name", text_to_json(name, strlen(name)), "type", type);
+
+    if (!event) {
+        lose(watcher);
+    } else if (!watcher->waiting) {
+        send(watcher, event);
+    } else if (json_array_size(watcher->waiting) >= WAITING_MAX ||
+               watcher->waiting_bytes > WAITING_BYTES) {
+        json_decref(event);
+        lose(watcher);
+    } else {
+        json_array_append_new(watcher->waiting, event);
+        watcher->waiting_bytes += strlen(json_string_value(json_object_get(event, "name")));
+        if (!watcher->entry_op)
+            next_waiting(watcher);
+    }
 }
 
 /*
@@ -116,6 +225,8 @@ static void on_changed(void *ctx, const struct box_change *change)
     bool is_upload = change->kind == CHANGE_RENAMED_TO && !watcher->was_renamed;
 
     watcher->was_renamed = change->kind == CHANGE_RENAMED_FROM;
+    if (change->kind == CHANGE_OVERFLOW)
+        lose(watcher);
     if (change->kind >= _CHANGE_KIND_MAX || !types[change->kind])
         return;
     tell(watcher, types[change->kind], change->name);
@@ -152,6 +263,8 @@ static void on_ready(void *ctx)
         watcher->http = NULL;
         e2b_stream_send(&watcher->stream, json_pack("{s:{}}", "start"));
         ping_later(watcher);
+        if (watcher->limit)
+            watcher->reactor->ops->timer_set(watcher->limit, e2b_timeout_ms(watcher->stream.http));
         front_stream_start(&watcher->stream, 200, E2B_TYPE_CONNECT, NULL, -1);
         return;
     }
@@ -242,9 +355,12 @@ static struct e2b_watcher *watcher_new(struct door_call *call, struct session *s
     watcher->session = session;
     watcher->http = call->http;
     watcher->is_tree = e2b_flag(request, "recursive", NULL, false);
+    if (e2b_flag(request, "includeEntry", "include_entry", false))
+        watcher->waiting = json_array();
     str_copy(watcher->sandbox, sizeof(watcher->sandbox), session_id(session));
     str_copy(watcher->tenant, sizeof(watcher->tenant), session_tenant(session));
     if (e2b_file_path(e2b_text(request, "path", NULL), watcher->path, err) < 0) {
+        json_decref(watcher->waiting);
         free(watcher);
         return NULL;
     }
@@ -274,6 +390,15 @@ static void on_ping(void *ctx)
     http_reply_more(watcher->stream.http);
 }
 
+static void on_limit(void *ctx)
+{
+    struct e2b_watcher *watcher = ctx;
+
+    if (!watcher->stream.is_over)
+        e2b_stream_end(&watcher->stream, "deadline_exceeded", "the time of this watch is over");
+    http_reply_more(watcher->stream.http);
+}
+
 void e2b_watch_dir(struct door_call *call, struct session *session, json_t *request)
 {
     struct error err = {0};
@@ -287,12 +412,14 @@ void e2b_watch_dir(struct door_call *call, struct session *session, json_t *requ
     watcher->reactor = call->front->reactor;
     watcher->ping_ms = e2b_ping_ms(call->http);
     watcher->timer = reactor_timer(watcher->reactor, on_ping, watcher);
+    if (e2b_timeout_ms(call->http) > 0)
+        watcher->limit = reactor_timer(watcher->reactor, on_limit, watcher);
     watcher->stream = (struct front_stream){.http = call->http,
                                             .text = BUF_INIT(E2B_PENDING_MAX),
                                             .fill = on_fill,
                                             .freed = on_freed,
                                             .ctx = watcher};
-    if (!watcher->timer) {
+    if (!watcher->timer || (e2b_timeout_ms(call->http) > 0 && !watcher->limit)) {
         watcher_free(watcher);
         e2b_stream_fail(call->http, "internal", "out of memory");
         return;
@@ -375,24 +502,32 @@ static void send_events(struct e2b_file *file, struct e2b_watcher *watcher)
     e2b_file_free(file);
 }
 
+static int begin_ask(struct e2b_file *file, struct error *err);
+
 /* What has happened before this request is told in its reply: the box is asked something first. */
 static void on_asked(void *ctx, const struct error *err)
 {
     struct e2b_file *file = ctx;
     struct e2b_watcher *watcher = NULL;
+    json_t *rounds = json_array_get(file->own, 1);
     struct error own = {0};
 
     (void)err;
     for (struct e2b_watcher *at = file->e2b->watchers; at; at = at->next)
-        if (at->number == (uint64_t)json_integer_value(file->own))
+        if (at->number == (uint64_t)json_integer_value(json_array_get(file->own, 0)))
             watcher = at;
+    if (watcher && json_array_size(watcher->waiting) > 0 && json_integer_value(rounds) > 0) {
+        json_integer_set(rounds, json_integer_value(rounds) - 1);
+        e2b_file_next(file, begin_ask); /* entries are still asked for */
+        return;
+    }
     if (!watcher || !watcher->is_overfull) {
         send_events(file, watcher);
         return;
     }
     watcher_free(watcher);
     error_set(&own, -EOVERFLOW, ERROR_QUOTA,
-              "more than %llu KB of events waited for this call, so some are missing and the "
+              "more than %llu KB of events waited for this call, or too many came at once, so some are missing and the "
               "watcher was ended: make another one, and ask it more often",
               E2B_CHANGES_MAX / KIB);
     e2b_file_fail(file, &own);
@@ -424,7 +559,7 @@ void e2b_watcher_events(struct door_call *call, struct session *session, json_t 
     if (!file)
         return;
     str_copy(file->path, sizeof(file->path), watcher->path);
-    file->own = json_integer((json_int_t)watcher->number);
+    file->own = json_pack("[I, i]", (json_int_t)watcher->number, WAITING_MAX);
     file->free = free_number;
     e2b_file_start(file, begin_ask);
 }
