@@ -45,11 +45,12 @@ def free_port():
 
 
 class Server(serve.Daemon):
-    """`bailey serve` on its own address."""
+    """`bailey serve` on its own address; `addresses`: more of them."""
 
-    def __init__(self, env=None, **rest):
+    def __init__(self, env=None, addresses=(), **rest):
         self.port = free_port()
-        super().__init__({"SANDBOX_LISTEN": f"127.0.0.1:{self.port}", **(env or {})}, **rest)
+        listen = ",".join([f"127.0.0.1:{self.port}", *addresses])
+        super().__init__({"SANDBOX_LISTEN": listen, **(env or {})}, **rest)
 
     def caller(self, tenant, scopes=None, **members):
         made = self.post("/v1/keys", {"tenant": tenant, "scopes": scopes or SCOPES, **members}, 201)

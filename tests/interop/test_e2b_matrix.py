@@ -20,7 +20,7 @@ def server():
         yield running
 
 
-@pytest.mark.parametrize("row", ["commands", "files", "signing", "lifecycle"])
+@pytest.mark.parametrize("row", ["commands", "files", "signing", "terminals", "lifecycle", "asynchronous"])
 def test_an_old_python_package(server, row):
     e2b_kit.run_python(server, "e2b-py-old", row)
 

@@ -2,7 +2,7 @@
 import e2b_kit
 import pytest
 
-ROWS = ["commands", "files", "signing", "terminals", "repositories", "lifecycle", "interpreter"]
+ROWS = ["commands", "files", "signing", "terminals", "repositories", "lifecycle", "interpreter", "asynchronous"]
 
 
 @pytest.fixture(scope="module")

@@ -50,3 +50,41 @@ test('a sandbox that is killed under a command is told apart', async () => {
   await assert.rejects(handle.wait(), (error) => !(error instanceof CommandExitError))
   assert.equal(await own.isRunning(), false)
 })
+
+test('input is closed, and a command is ended at its timeout', async (t) => {
+  if (!sandbox.commands.closeStdin) return t.skip('this version has no closeStdin')
+  const handle = await sandbox.commands.run('cat; echo end', { background: true, stdin: true })
+  await sandbox.commands.sendStdin(handle.pid, 'a\n')
+  await sandbox.commands.closeStdin(handle.pid)
+  assert.equal((await handle.wait()).stdout, 'a\nend\n')
+  await assert.rejects(sandbox.commands.run('sleep 98765', { timeoutMs: 300 }), e2b.TimeoutError)
+  await sandbox.commands.run("while pgrep -f 'sleep 9876[5]'; do :; done")
+})
+
+test('a terminal is resized and killed', async () => {
+  let text = ''
+  let again
+  const seen = new Promise((resolve) => { again = resolve })
+  const handle = await sandbox.pty.create({ cols: 80, rows: 24, onData: (data) => {
+    text += Buffer.from(data).toString()
+    if (text.includes('40 120')) again()
+  } })
+  await sandbox.pty.resize(handle.pid, { cols: 120, rows: 40 })
+  await sandbox.pty.sendInput(handle.pid, Buffer.from('stty size\n'))
+  await seen
+  assert.equal(await sandbox.pty.kill(handle.pid), true)
+  await assert.rejects(handle.wait(), CommandExitError)
+  assert.equal(await sandbox.pty.kill(handle.pid), false)
+})
+
+test('a repository of the sandbox', async (t) => {
+  if (!sandbox.git) return t.skip('this version has no git')
+  if (!(await sandbox.commands.run('command -v git || true')).stdout) return t.skip('git is not installed in this sandbox')
+  await sandbox.git.init('repo', { initialBranch: 'main' })
+  await sandbox.commands.run('git config --global user.email a@b.c; git config --global user.name n')
+  await sandbox.files.write('repo/a.txt', 'x')
+  await sandbox.git.add('repo')
+  await sandbox.git.commit('repo', 'first')
+  const status = await sandbox.git.status('repo')
+  assert.deepEqual([status.isClean, status.currentBranch], [true, 'main'])
+})

@@ -58,3 +58,30 @@ test('signed addresses', async () => {
   assert.equal((await fetch(await sandbox.uploadUrl('u.txt', { user: 'user' }), { method: 'POST', body: form })).status, 200)
   assert.equal(await sandbox.files.read('u.txt'), 'up')
 })
+
+test('metadata and compressed uploads', async (t) => {
+  const version = JSON.parse((await import('node:fs')).readFileSync(process.env.E2B_PACKAGES + '/node_modules/e2b/package.json')).version
+  const [, minor] = version.split('.').map(Number)
+  if (minor < 40) return t.skip(`version ${version} has no metadata of files`)
+  const info = await sandbox.files.write('meta.txt', 'x', { metadata: { author: 'me' } })
+  assert.deepEqual(info.metadata, { author: 'me' })
+  assert.deepEqual((await sandbox.files.getInfo('meta.txt')).metadata, { author: 'me' })
+  await sandbox.files.write('zip.txt', 'z'.repeat(100000), { gzip: true })
+  assert.equal(await sandbox.files.read('zip.txt'), 'z'.repeat(100000))
+})
+
+test('changes below new folders, with their entries', async (t) => {
+  await sandbox.files.makeDir('tree')
+  const events = []
+  let done
+  const seen = new Promise((resolve) => { done = resolve })
+  const handle = await sandbox.files.watchDir('tree', (event) => {
+    events.push(event)
+    if (event.type === FilesystemEventType.WRITE && event.name === 'sub/deep.txt') done(event)
+  }, { recursive: true, includeEntry: true })
+  await sandbox.files.makeDir('tree/sub')
+  await sandbox.files.write('tree/sub/deep.txt', '12345')
+  const event = await seen
+  if (event.entry) assert.deepEqual([event.entry.path, event.entry.size], ['/home/user/tree/sub/deep.txt', 5])
+  await handle.stop()
+})

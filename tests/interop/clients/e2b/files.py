@@ -166,3 +166,15 @@ def test_two_clients_write_at_once(sandbox):
     for one in threads:
         one.join()
     assert [sandbox.files.read(f"par/{i}") for i in range(8)] == [str(i) * 10000 for i in range(8)]
+
+
+def test_events_with_entries(sandbox):
+    sandbox.files.make_dir("with-entries")
+    try:
+        handle = sandbox.files.watch_dir("with-entries", include_entry=True)
+    except TypeError as why:
+        pytest.skip(f"this version of the client has no include_entry: {why}")
+    sandbox.files.write("with-entries/f.txt", "12345")
+    written = [one for one in handle.get_new_events() if one.type == FilesystemEventType.WRITE]
+    assert written and written[0].entry.path == "/home/user/with-entries/f.txt" and written[0].entry.size == 5
+    handle.stop()

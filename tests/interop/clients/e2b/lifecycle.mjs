@@ -29,3 +29,22 @@ test('a sandbox from its creation to its end', async () => {
 test('a template that is not there is refused', async () => {
   await assert.rejects(Sandbox.create('no-such-template'), /404/)
 })
+
+test('lists are paged, and metrics are of this moment', async () => {
+  const mark = `m${Date.now()}`
+  const made = []
+  for (let i = 0; i < 3; i++) made.push(await Sandbox.create({ metadata: { mark } }))
+  try {
+    const pages = Sandbox.list({ query: { metadata: { mark } }, limit: 2 })
+    const found = []
+    while (pages.hasNext) found.push(...(await pages.nextItems()).map((one) => one.sandboxId))
+    assert.deepEqual(found, made.map((one) => one.sandboxId).reverse())
+    await made[0].commands.run('true')
+    const metrics = await made[0].getMetrics()
+    assert.ok(metrics.length > 0 && metrics[0].memTotal > 0 && metrics[0].cpuCount > 0)
+    await Sandbox.connect(made[0].sandboxId, { timeoutMs: 1000 })
+    assert.ok((await made[0].getInfo()).endAt > new Date(Date.now() + 100000), 'connect never shortens')
+  } finally {
+    for (const one of made) await one.kill()
+  }
+})
