@@ -527,7 +527,8 @@ static void on_asked(void *ctx, const struct error *err)
     }
     watcher_free(watcher);
     error_set(&own, -EOVERFLOW, ERROR_QUOTA,
-              "more than %llu KB of events waited for this call, or too many came at once, so some are missing and the "
+              "more than %llu KB of events waited for this call, or too many came at once, so some "
+              "are missing and the "
               "watcher was ended: make another one, and ask it more often",
               E2B_CHANGES_MAX / KIB);
     e2b_file_fail(file, &own);
