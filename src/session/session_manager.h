@@ -208,9 +208,9 @@ int session_manager_create(struct session_manager *manager, const struct session
                            struct session **ret, struct error *err);
 /*
  * The same in the place of the session `before` (an id, or a name of the tenant's), if that has
- * ended: with its template and idle time where the specification says nothing, and for
- * a name with its datasets. `note` says to the caller what is gone; empty: there was no such
- * session.
+ * ended: with its settings where the caller and the specification say nothing, and for a name with
+ * its datasets; nothing of a session with a name that was deleted. `note` says to the caller what
+ * is gone; empty: there was no such session.
  */
 #define SUCCESSION_NOTE 512
 int session_manager_succeed(struct session_manager *manager, const char *before,

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "config/settings.h"
 #include "session/session_private.h"
 
 #define KEPT_MAX 32 /* ended sessions whose datasets wait */
@@ -179,10 +180,42 @@ static void write_note(struct session *heir, const struct session *old, char not
 
 /* ---- the new one ---- */
 
+/*
+ * The settings of the old one, for what the caller of the new one leaves open. None if a caller
+ * deleted a session by its name: who uses the name again begins anew. None for another type either,
+ * whose boxes have defaults of their own; and a disk limit that was made for one memory limit is
+ * not one for another.
+ */
+static int old_settings(const struct session *old, const struct session_spec *spec, json_t **ret,
+                        struct error *err)
+{
+    CLEANUP(json_decrefp) json_t *all = NULL;
+    struct settings *caller;
+    const char *type;
+    int r = settings_of_caller(old->manager, spec->caller, &caller, err);
+
+    *ret = NULL;
+    if (r < 0 || (spec->name && str_equal(old->reason, "deleted")))
+        return r;
+    all = old->settings ? json_copy(old->settings->given) : json_object();
+    if (!all || (!old->settings && json_object_set_new(all, config_key_name(KEY_TEMPLATE),
+                                                       json_string(old->template_name)) < 0))
+        return error_memory(err);
+    type = caller ? settings_get(caller->given, KEY_SANDBOX_TYPE) : NULL;
+    if (type && !str_equal(type, settings_get(all, KEY_SANDBOX_TYPE)))
+        return 0;
+    if (caller &&
+        (settings_get(caller->given, KEY_MEMORY) || settings_get(caller->given, KEY_DOCKER_MEMORY)))
+        json_object_del(all, config_key_name(KEY_DISK));
+    *ret = json_incref(all);
+    return 0;
+}
+
 int session_manager_succeed(struct session_manager *manager, const char *before,
                             const struct session_spec *spec, struct session **ret,
                             char note[SUCCESSION_NOTE], struct error *err)
 {
+    CLEANUP(json_decrefp) json_t *settings = NULL;
     struct session_spec wanted = *spec;
     struct session *old = NULL;
     struct error ignored = {0};
@@ -194,12 +227,10 @@ int session_manager_succeed(struct session_manager *manager, const char *before,
         old->state < SESSION_ENDING)
         return session_manager_create(manager, spec, ret, err);
     keeps = old->keeps_data || (old->state == SESSION_ENDING && datasets_outlive(old));
-    if (!wanted.template_name)
-        wanted.template_name = old->template_name;
-    if (!wanted.idle_ms)
-        wanted.idle_ms = old->idle_ms;
-    if (old->settings)
-        wanted.settings = old->settings->given;
+    r = old_settings(old, spec, &settings, err);
+    if (r < 0)
+        return r;
+    wanted.settings = settings;
     r = session_manager_create(manager, &wanted, ret, err);
     if (r < 0)
         return r;

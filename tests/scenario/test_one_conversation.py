@@ -237,6 +237,31 @@ def test_a_named_session_gets_its_datasets_and_template_again():
         assert list((running.state / "data").glob(again["session_id"])) == []
 
 
+def test_a_successor_has_what_its_caller_sets():
+    """And what the session before it had for all else: unless that was deleted, which is how a person begins anew."""
+    with serve.Daemon({"SANDBOX_WARM": "false"}) as running:
+        def call(**settings):
+            done = running.bailey("tool", "-s", "mine", "sandbox_exec", json.dumps(shell("true")), env=settings)
+            assert done.status == 0, done
+            return done.json()
+
+        def shown(*keys):
+            return [running.get("/v1/sessions/mine")["settings"][f"SANDBOX_{key}"] for key in keys]
+
+        wait_ended(running, running.session(name="mine", limits={"memory": "256m", "pids": 99}, idle_timeout_s=1)["id"])
+        second = call(SANDBOX_MEMORY_LIMIT="128m", SANDBOX_SESSION_IDLE="1s")
+        assert shown("MEMORY_LIMIT", "SESSION_IDLE", "PIDS_LIMIT") == ["128m", "1s", "99"], second
+        wait_ended(running, second["session_id"])
+        refused = call(SANDBOX_TEMPLATE="nosuch")
+        assert refused["success"] is False and "there is no template 'nosuch'" in refused["error"], refused
+        assert running.get("/v1/sessions")["sessions"] == [], "none was made without it"
+        call(SANDBOX_TYPE="local", SANDBOX_SESSION_IDLE="10m")
+        assert shown("PIDS_LIMIT", "SESSION_IDLE") == ["99", "10m"]
+        running.end("mine")
+        call()
+        assert shown("MEMORY_LIMIT", "PIDS_LIMIT", "SESSION_IDLE") == ["1g", "256", "15m"]
+
+
 def test_datasets_that_wait_give_way():
     """They count for the tenant's disk, and go when it needs the room."""
     with tenants.Server({"SANDBOX_QUOTA_DISK": "64k"}) as running:
