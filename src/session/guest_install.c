@@ -149,9 +149,7 @@ static void answer_error(struct guest_install *guest, const struct error *err)
     uint64_t invalid = 0;
 
     buf_clear(&guest->text);
-    buf_append_text(&guest->text, "1\n");
-    if (!str_starts(err->text, "ERROR: ")) /* else it is the first line of the installer's pip */
-        buf_append_text(&guest->text, "ERROR: ");
+    buf_append_text(&guest->text, "1\nERROR: "); /* as pip marks it */
     text_clean(&guest->text, err->text, strlen(err->text), false, &invalid);
     buf_append_text(&guest->text, "\n");
     answer(guest);

@@ -151,13 +151,26 @@ void job_take_lines(struct install_job *job, const char *data, size_t length)
     }
 }
 
+/* Without pip's own word for errors: each client of the engine has one. */
+static void append_lines(struct buf *all, const char *text)
+{
+    static const char MARK[] = "ERROR: ";
+
+    for (const char *at = text, *end; *at; at = *end ? end + 1 : end) {
+        end = strchrnul(at, '\n');
+        if (str_starts(at, MARK))
+            at += strlen(MARK);
+        buf_printf(all, "%s%.*s", all->length ? "\n" : "", (int)(end - at), at);
+    }
+}
+
 static void fail_with_last(struct install_job *job, const char *code, const char *text)
 {
     CLEANUP(buf_free) struct buf all = BUF_INIT(ERROR_TEXT_MAX * 4);
 
-    buf_append_text(&all, text);
+    append_lines(&all, text);
     for (char **line = job->last; *line && !text[0]; line++)
-        buf_printf(&all, "%s%s", all.length ? "\n" : "", *line);
+        append_lines(&all, *line);
     error_set(&job->err, -EIO, code, "%.*s", ERROR_TEXT_MAX - 64,
               all.length > ERROR_TEXT_MAX - 64 ? all.data + (all.length - (ERROR_TEXT_MAX - 64))
                                                : buf_text(&all));

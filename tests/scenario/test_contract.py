@@ -1,5 +1,6 @@
 """The contract of the tools and the stored records, sentence by sentence and through every door."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -286,6 +287,14 @@ def test_images_carry_their_names_and_left_out_ones_are_named(model):
     assert len(images) == 4
     assert "[images below, in this order] 0.png, 1.png, 2.png, 3.png\n" in text_of(result)
     assert "[images left out, too many or too large] 4.png, 5.png" in text_of(result)
+
+
+def test_why_files_are_not_saved_is_said_once_for_all_of_them(model):
+    text = text_of(model("sandbox_exec", {"command": [
+        "sh", "-c", "cd /tmp/output && for n in $(seq 30); do echo $n > $n.pkl; done; ln -s 1.pkl link"]}))
+    line = next(line for line in text.splitlines() if line.startswith("[not saved] "))
+    assert "1.pkl (2 bytes), 10.pkl (3 bytes)" in line and line.count("stays in the sandbox") == 1, text
+    assert re.search(r"\[files\] \d+ more in /tmp/output", text), text
 
 
 def test_files_are_named_with_their_place_on_the_users_disk(server):

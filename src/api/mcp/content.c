@@ -125,20 +125,37 @@ struct listing {
     struct buf saved, other; /* "a.csv (8 bytes), b.png (3 KB)" */
     const char *path;        /* of the first saved file */
     size_t folder;           /* how much of it is the folder */
+    const char *why;         /* of the files at the end of `other`, which has it after the last */
 };
+
+/* The reason why the files since the last reason were not saved: said once for all of them. */
+static int say_why(struct listing *listing)
+{
+    return listing->why ? buf_printf(&listing->other, ": %s", listing->why) : 0;
+}
+
+static int list_other(struct listing *listing, const char *name, json_int_t bytes, const char *why)
+{
+    bool is_same = str_equal(listing->why, why);
+    int failed = is_same ? 0 : say_why(listing);
+
+    if (listing->other.length > 0)
+        failed |= buf_append_text(&listing->other, is_same ? ", " : "; ");
+    listing->why = why;
+    return failed | append_size(&listing->other, name, bytes);
+}
 
 static int list_one(struct listing *listing, const char *name, const char *path, json_int_t bytes,
                     const char *why)
 {
-    struct buf *text = path ? &listing->saved : &listing->other;
-    int failed = text->length > 0 ? buf_append_text(text, ", ") : 0;
-
-    failed |= append_size(text, name, bytes);
-    if (path && !listing->path) {
+    if (!path)
+        return list_other(listing, name, bytes, why ? why : "stays in the sandbox");
+    if (!listing->path) {
         listing->path = path;
         listing->folder = folder_length(path, name);
     }
-    return path ? failed : failed | buf_printf(text, ": %s", why ? why : "stays in the sandbox");
+    return (listing->saved.length > 0 ? buf_append_text(&listing->saved, ", ") : 0) |
+           append_size(&listing->saved, name, bytes);
 }
 
 static int list_outputs(struct listing *listing, const struct tool_reply *reply)
@@ -190,12 +207,13 @@ static int add_listing(struct mcp_content *content, const struct tool_reply *rep
             failed |= buf_printf(&content->text, "; on the user's disk in %.*s",
                                  (int)listing.folder, listing.path);
     }
+    failed |= say_why(&listing);
     if (listing.other.length > 0) {
         failed |= mcp_end_line(&content->text);
         failed |= buf_printf(&content->text, "[not saved] %s", buf_text(&listing.other));
     }
     if (named > shown && shown > 0)
-        failed |= buf_printf(&content->text, "\n[files] %zu more", named - shown);
+        failed |= buf_printf(&content->text, "\n[files] %zu more in /tmp/output", named - shown);
     buf_free(&listing.saved);
     buf_free(&listing.other);
     return failed < 0 ? -ENOMEM : 0;
