@@ -1,9 +1,11 @@
-/* id.c - random identifiers; see id.h. */
+/* id.c - random identifiers and names; see id.h. */
 #include "base/id.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "base/limits.h"
 
 #define ID_RANDOM_BYTES 16
 
@@ -34,4 +36,13 @@ int id_make(char text[ID_MAX], const char *prefix)
     }
     *to = '\0';
     return 0;
+}
+
+bool id_is_name(const char *text)
+{
+    size_t length = strlen(text);
+
+    return length > 0 && length <= LIMIT_NAME &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+               length;
 }

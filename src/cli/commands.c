@@ -72,6 +72,12 @@ int command_unknown(const char *name, struct error *err)
     const char *names[WORDS_LIST_MAX];
     const char *nearest;
 
+    if (name[0] == '-')
+        return error_set(
+            err, -EINVAL, ERROR_BAD_INPUT,
+            "'%.60s' before the command: options of a command follow it, as in "
+            "'bailey run --quiet FILE' ('bailey help' lists those that may come first)",
+            name);
     words_list(WORDS_COMMAND, names);
     nearest = str_nearest(name, names);
     if (nearest)

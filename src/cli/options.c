@@ -170,7 +170,7 @@ static int add_operand(struct cursor *cursor, const char *word)
         parsed->operands[parsed->operand_count++] = word;
         return 0;
     }
-    if (command->has_rest)
+    if (command->has_rest && command->operand_max > 0)
         return error_set(cursor->err, -EINVAL, ERROR_BAD_INPUT,
                          "unexpected argument '%.100s': arguments of the program follow '--', as "
                          "in 'bailey %s FILE -- %.100s'",

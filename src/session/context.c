@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -118,10 +119,8 @@ static bool is_name(const char *name)
 {
     size_t length = strlen(name);
 
-    if (length == 0 || length > LIMIT_NAME ||
-        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != length)
-        return false;
-    return !(name[0] == 'c' && length > 1 && strspn(name + 1, "0123456789") == length - 1);
+    return id_is_name(name) &&
+           !(name[0] == 'c' && length > 1 && strspn(name + 1, "0123456789") == length - 1);
 }
 
 static struct context *find(struct session *session, const char *word)

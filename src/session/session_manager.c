@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/held.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/worker.h"
@@ -429,11 +430,7 @@ unsigned session_manager_retry_s(const struct session_manager *manager)
 
 static bool is_name(const char *name)
 {
-    size_t length = strlen(name);
-
-    return length > 0 && length <= LIMIT_NAME && !str_starts(name, "s_") &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-               length;
+    return id_is_name(name) && !str_starts(name, "s_");
 }
 
 static int check_name(struct session_manager *manager, const char *tenant, const char *name,

@@ -254,8 +254,9 @@ def test_structured_content_is_a_switch(place):
     front.end()
 
 
-def test_bad_options(place):
-    done = place.bailey("mcp", "--session", "x" * 200)
+@pytest.mark.parametrize("name", ["x" * 200, "a b", ""])
+def test_bad_options(place, name):
+    done = place.bailey("mcp", "--session", name)
     assert done.returncode == 125 and done.stdout == "" and "--session" in done.stderr
 
 

@@ -166,7 +166,7 @@ def test_man_pages_name_the_exit_statuses_and_the_variables():
 
 @pytest.mark.parametrize("args", [
     ["nonsense"], ["help", "nonsense"], ["completion", "fish-and-chips"], ["man", "nonsense"],
-    ["version", "stray"],
+    ["version", "stray"], ["--config"], ["shell", "stray"],
 ], ids=" ".join)
 def test_what_is_unknown_is_bad_input_that_helps(args):
     done = support.bailey(*args)
@@ -195,3 +195,9 @@ def test_a_mistyped_command_is_told_the_nearest():
     done = support.bailey("rum")
     assert done.status == 125
     assert "run" in done.stderr.replace("rum", "")
+
+
+def test_what_stands_in_a_wrong_place_is_told_the_right_one():
+    assert "options of a command follow it" in support.bailey("--config", "a.yaml", "run", "-c", "1").stderr
+    assert "usage: bailey shell -s NAME" in support.bailey("shell", "work").stderr
+    assert "which session? -s NAME" in support.bailey("code", "-c", "1").stderr

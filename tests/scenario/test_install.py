@@ -87,7 +87,7 @@ def test_the_command_line(manual):
         done = manual.bailey("install", "-s", here, "tower")
         assert done.status == 125 and "may not be installed here" in done.stderr, done
         done = manual.bailey("install", "castle")
-        assert done.status == 125 and "-s needs a session" in done.stderr, done
+        assert done.status == 125 and "which session? -s NAME" in done.stderr, done
 
 
 # --- one-shot commands beside a daemon

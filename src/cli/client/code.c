@@ -220,8 +220,8 @@ static int read_code(struct job *job, const struct parsed *parsed, struct error 
         return check_prompt(job, err);
     if (!request->session || !request->session[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "-s needs a session; 'bailey session ls' lists them, 'bailey run' runs "
-                         "code without one");
+                         "which session? -s NAME ('bailey session ls' lists them); 'bailey run' "
+                         "runs code without one");
     if (!file == !request->code)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "what to run? usage: bailey code %s",
                          code_command.usage);

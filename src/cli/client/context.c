@@ -61,7 +61,7 @@ static int begin(struct action_job *job, bool is_new, struct error *err)
 
     if (!request->session || !request->session[0])
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "-s needs a session; 'bailey session ls' lists them");
+                         "which session? -s NAME ('bailey session ls' lists them)");
     if (!is_new && (request->language || request->name || request->cwd))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "--language, --name and --cwd are for 'new'");

@@ -108,8 +108,8 @@ int install_run(const struct invocation *invocation)
 
     if (r == 0 && (!job.request.session || !job.request.session[0]))
         r = error_set(&err, -EINVAL, ERROR_BAD_INPUT,
-                      "-s needs a session; 'bailey session ls' lists them. For packages of many "
-                      "sessions use 'bailey template build'");
+                      "which session? -s NAME ('bailey session ls' lists them); for packages of "
+                      "many sessions use 'bailey template build'");
     if (r == 0)
         r = client_open(&job.client, job.request.config_file, invocation->env, CLIENT_STARTS, &err);
     if (r == 0)

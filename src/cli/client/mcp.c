@@ -516,8 +516,9 @@ static int begin(struct front *front, const struct invocation *invocation, struc
     option_given(&invocation->parsed, "session", &front->name);
     option_given(&invocation->parsed, "config", &front->config_file);
     front->is_structured = option_given(&invocation->parsed, "structured", NULL);
-    if (front->name && (!front->name[0] || strlen(front->name) > LIMIT_NAME))
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT, "--session: a name has 1 to %d bytes",
+    if (front->name && !id_is_name(front->name))
+        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
+                         "--session: a name has 1 to %d letters, digits, '.', '_' and '-'",
                          LIMIT_NAME);
     r = client_open(&front->client, front->config_file, invocation->env,
                     place_url(invocation->env) ? CLIENT_LOOKS : CLIENT_NO_CALL, err);

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/id.h"
+#include "base/limits.h"
 
 static void identifiers_are_random_hex(void **state)
 {
@@ -29,11 +31,29 @@ static void prefixes_have_a_ceiling(void **state)
     assert_int_equal(id_make(text, "123456789012345"), -ENAMETOOLONG);
 }
 
+static void names_have_few_kinds_of_characters(void **state)
+{
+    static const char *const good[] = {"a", "work.2_b-C", "s_1"}, *const bad[] = {"", "a b", "a/b",
+                                                                                  "\xc3\xa4"};
+    char text[LIMIT_NAME + 2] = "";
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+        assert_true(id_is_name(good[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        assert_false(id_is_name(bad[i]));
+    memset(text, 'x', LIMIT_NAME);
+    assert_true(id_is_name(text));
+    text[LIMIT_NAME] = 'x';
+    assert_false(id_is_name(text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(identifiers_are_random_hex),
         cmocka_unit_test(prefixes_have_a_ceiling),
+        cmocka_unit_test(names_have_few_kinds_of_characters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
