@@ -652,6 +652,11 @@ static void on_done(void *ctx, bool is_marked)
     if (!is_marked && agent->turn.finish == TURN_OPEN) {
         error_set(&err, -ECONNRESET, ERROR_ENGINE, "the answer of the model server broke off");
         finish(agent, AGENT_FAILED, 0, &err);
+    } else if (!agent->turn.has_choice) {
+        error_set(&err, -EPROTO, ERROR_ENGINE,
+                  "the answer of the model server has no choices: is it a server of Chat "
+                  "Completions?");
+        finish(agent, AGENT_FAILED, 0, &err);
     } else {
         agent->turn_is_over = true;
         step(agent);

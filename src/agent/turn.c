@@ -261,6 +261,7 @@ int turn_event(struct turn *turn, const char *data, size_t length, struct error 
     if (r < 0)
         return r;
     take_usage(turn, json_object_get(event, "usage"));
+    turn->has_choice |= json_array_size(choices) > 0;
     return too_large(
         json_array_size(choices) > 0 ? take_choice(turn, json_array_get(choices, 0)) : 0, err);
 }

@@ -37,6 +37,7 @@ struct turn {
     struct buf text;
     struct turn_call *calls;
     size_t count;
+    bool has_choice; /* an event had one; else it was no answer */
     enum turn_finish finish;
     struct token_usage usage; /* as the server last said */
     size_t bytes;             /* of text and arguments */

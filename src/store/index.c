@@ -134,9 +134,15 @@ static const char version_12[] = "ALTER TABLE session ADD COLUMN notes TEXT;"
 static const char version_13[] =
     "ALTER TABLE container_file ADD COLUMN upload TEXT NOT NULL DEFAULT '';";
 
-static const char *const migrations[] = {version_1,  version_2,  version_3,  version_4, version_5,
-                                         version_6,  version_7,  version_8,  version_9, version_10,
-                                         version_11, version_12, version_13, NULL};
+/* Which response an item is part of, for those that name it by its id alone. */
+static const char version_14[] =
+    "CREATE TABLE response_item (id TEXT NOT NULL, response TEXT NOT NULL REFERENCES response (id)"
+    " ON DELETE CASCADE, PRIMARY KEY (id, response)) WITHOUT ROWID;"
+    "CREATE INDEX response_item_by_response ON response_item (response);";
+
+static const char *const migrations[] = {version_1,  version_2,  version_3,  version_4,  version_5,
+                                         version_6,  version_7,  version_8,  version_9,  version_10,
+                                         version_11, version_12, version_13, version_14, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
@@ -272,6 +278,10 @@ static const char *const texts[_STATEMENT_MAX] = {
                      " container = excluded.container, bytes = excluded.bytes,"
                      " document = excluded.document",
     [GET_RESPONSE] = "SELECT " RESPONSE_COLUMNS " FROM response WHERE id = ? AND tenant = ?",
+    [PUT_RESPONSE_ITEM] = "INSERT OR IGNORE INTO response_item (id, response) VALUES (?,?)",
+    [GET_RESPONSE_OF_ITEM] =
+        "SELECT " RESPONSE_COLUMNS " FROM response WHERE tenant = ? AND id IN"
+        " (SELECT response FROM response_item WHERE id = ?) ORDER BY created_ms DESC LIMIT 1",
     [DROP_RESPONSE] = "DELETE FROM response WHERE id = ?",
     [OLD_RESPONSE] =
         "SELECT id, tenant, created_ms, status, NULL, NULL, bytes, '', '' FROM response"

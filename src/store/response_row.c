@@ -53,6 +53,27 @@ int response_row_get(struct index *index, const char *tenant, const char *id, re
     return index_each_row(&place, on_row, &listing, err);
 }
 
+int response_row_put_item(struct index *index, const char *response, const char *item,
+                          struct error *err)
+{
+    struct place place = index_place(index, PUT_RESPONSE_ITEM);
+
+    index_put_text(&place, item);
+    index_put_text(&place, response);
+    return index_run(&place, err);
+}
+
+int response_row_of_item(struct index *index, const char *tenant, const char *item,
+                         response_each *each, void *ctx, struct error *err)
+{
+    struct place place = index_place(index, GET_RESPONSE_OF_ITEM);
+    struct listing listing = {.each = each, .ctx = ctx};
+
+    index_put_text(&place, tenant);
+    index_put_text(&place, item);
+    return index_each_row(&place, on_row, &listing, err);
+}
+
 int response_row_drop(struct index *index, const char *id, struct error *err)
 {
     struct place place = index_place(index, DROP_RESPONSE);

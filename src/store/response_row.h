@@ -30,6 +30,12 @@ int response_row_put(struct index *index, const struct response_row *row, struct
 /* Calls once, if the tenant has it. */
 int response_row_get(struct index *index, const char *tenant, const char *id, response_each *each,
                      void *ctx, struct error *err);
+/* The response has an item of this id. It goes with the response. */
+int response_row_put_item(struct index *index, const char *response, const char *item,
+                          struct error *err);
+/* Calls once with the tenant's newest response that has the item, if there is one. */
+int response_row_of_item(struct index *index, const char *tenant, const char *item,
+                         response_each *each, void *ctx, struct error *err);
 int response_row_drop(struct index *index, const char *id, struct error *err);
 /* The oldest of a tenant that are over, without their texts. */
 int response_row_oldest(struct index *index, const char *tenant, unsigned most, response_each *each,

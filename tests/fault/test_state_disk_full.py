@@ -4,6 +4,7 @@ The state folder is a small tmpfs in a mount namespace that one process of ours 
 is started inside. It is filled and emptied from here, through /proc/HOLDER/root.
 """
 import errno
+import json
 import os
 import shutil
 import sqlite3
@@ -11,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import load
+import model_server
 import pytest
 import serve
 import support
@@ -223,3 +225,21 @@ def test_start_on_a_full_disk(disk):
         assert daemon.get(f"/v1/sessions/{kept}")["end_reason"] == "engine_stopped"
         works(daemon)
     disk.check_index()
+
+
+def test_a_response_whose_end_cannot_be_stored_is_failed_and_not_under_way(disk):
+    with model_server.Server() as model, serve.Daemon({"BAILEY_UPSTREAM_URL": model.url}, room=disk.room) as daemon:
+        body = {"model": "long", "input": "Go", "background": True}
+        model.script("long", [[{"begin": True}, {"wait": "full"}, *model_server.text("x" * 200_000)]])
+        path = f"/v1/responses/{daemon.asked('POST', '/v1/responses', json.dumps(body)).json()['id']}"
+        support.wait_until(lambda: model.requests("long"), "the model server is asked")
+        disk.fill()
+        model.go("full")
+        support.wait_until(lambda: daemon.call("GET", path).json()["status"] != "in_progress", "it ends")
+        shown = daemon.call("GET", path).json()
+        assert shown["status"] == "failed" and "stored" in shown["error"]["message"], shown
+        disk.empty()
+        assert daemon.call("GET", path).json()["status"] == "failed"
+        assert daemon.asked("POST", "/v1/responses", json.dumps({**body, "background": False})).json()[
+            "status"] == "completed"
+        assert daemon.call("DELETE", path).status == 200

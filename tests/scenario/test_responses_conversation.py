@@ -231,3 +231,51 @@ def test_a_picture_by_its_id_is_shown_to_the_model_and_a_file_for_its_code(serve
     assert logs(response) == "p.png pixels\n"
     items = server.tcp("GET", f"/v1/responses/{response['id']}/input_items").json()["data"]
     assert items[0]["content"] == content
+
+
+# ---- items by reference ----
+
+def test_items_by_reference_are_those_of_stored_responses(server, model):
+    model.script("put", [code("x = 5\nprint('was', x)"), text("five")])
+    model.script("take", [code("print(x)"), text("ok")])
+    call_item, message = ask(server, "put", tools=interpreter())["output"]
+    items = [{"role": "user", "content": "Set"}, {"type": "item_reference", "id": call_item["id"]},
+             {"id": message["id"]}, {"role": "user", "content": "Get"}]
+    second = ask(server, "take", tools=interpreter(), include=OUTPUTS, input=items)
+    assert logs(second) == "5\n", "in the same container"
+    first, calls, told, said, last = model.requests("take")[0]["body"]["messages"]
+    assert [first["content"], said["content"], last["content"]] == ["Set", "five", "Get"]
+    assert json.loads(calls["tool_calls"][0]["function"]["arguments"])["code"] == call_item["code"]
+    assert told["content"] == "was 5\n", "what the model read then"
+    listed = server.tcp("GET", f"/v1/responses/{second['id']}/input_items?order=asc").json()["data"]
+    assert [one["type"] for one in listed] == ["message", "code_interpreter_call", "message", "message"]
+    assert listed[2] == message and listed[1] == call_item
+
+
+def test_items_of_others_and_of_responses_that_are_gone_are_not_found(server):
+    def missing(item, key=None):
+        reply = server.tcp("POST", "/v1/responses", {"model": "tea", "input": [
+            {"role": "user", "content": "Go"}, {"type": "item_reference", "id": item}]}, key=key)
+        assert reply.status == 404 and reply.json()["error"]["param"] == "input[1]", reply
+    made = ask(server, "tea")
+    item = made["output"][0]["id"]
+    missing("msg_nothing")
+    missing(item, key=server.new_key(tenant="other"))
+    missing(ask(server, "tea", store=False)["output"][0]["id"])
+    server.tcp("DELETE", f"/v1/responses/{made['id']}")
+    missing(item)
+
+
+# ---- containers that end ----
+
+def test_a_conversation_goes_on_when_its_container_has_expired(server, model):
+    model.script("begin", [code("x = 5"), text("ok")])
+    model.script("go on", [code("print('x' in globals())"), text("ok")])
+    first = ask(server, "begin", tools=interpreter())
+    gone = first["output"][0]["container_id"]
+    server.bailey("session", "rm", "s_" + gone.removeprefix("cntr_"))
+    assert server.tcp("GET", f"/v1/containers/{gone}").json()["status"] == "expired"
+    error = ask(server, "go on", 404, tools=[{"type": "code_interpreter", "container": gone}])["error"]
+    assert error["code"] == "container_expired" and error["param"] == "tools[0].container"
+    again = ask(server, "go on", tools=interpreter(), include=OUTPUTS, previous_response_id=first["id"])
+    assert again["output"][0]["container_id"] != gone and logs(again) == "False\n"

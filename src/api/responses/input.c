@@ -166,20 +166,21 @@ static int add_message(struct order *order, json_t *messages, size_t index, json
 
 /*
  * The assistant's message that a call belongs to: that of the calls just before it, whose results
- * may be there already, or of the text that came with it; else a new one.
+ * may be there already, or of the text that came with it; else a new one. `place`: which message
+ * has the calls just before, counted from 1; 0: there are none.
  */
-static json_t *calls_of(json_t *messages, bool follows_call)
+static json_t *calls_of(json_t *messages, size_t *place)
 {
-    size_t at = json_array_size(messages);
+    size_t at = *place ? *place : json_array_size(messages);
     json_t *message = json_array_get(messages, at - 1), *calls;
 
-    while (follows_call && at > 1 && str_equal(text_of(message, "role"), "tool"))
-        message = json_array_get(messages, --at - 1);
     if (!str_equal(text_of(message, "role"), "assistant")) {
         message = json_pack("{s:s, s:n}", "role", "assistant", "content");
         if (!message || json_array_append_new(messages, message) < 0)
             return NULL;
+        at = json_array_size(messages);
     }
+    *place = at;
     calls = json_object_get(message, "tool_calls");
     if (!calls) {
         calls = json_array();
@@ -188,10 +189,10 @@ static json_t *calls_of(json_t *messages, bool follows_call)
     return calls;
 }
 
-static int add_call(json_t *messages, bool follows_call, const char *id, const char *name,
+static int add_call(json_t *messages, size_t *place, const char *id, const char *name,
                     json_t *arguments, struct error *err)
 {
-    json_t *calls = calls_of(messages, follows_call);
+    json_t *calls = calls_of(messages, place);
 
     return calls && json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:O}}", "id", id,
                                                            "type", "function", "function", "name",
@@ -209,7 +210,7 @@ static int add_result(json_t *messages, const char *id, json_t *content, struct 
 }
 
 static int add_function_call(struct order *order, json_t *messages, size_t index, json_t *item,
-                             bool follows_call, struct error *err)
+                             size_t *place, struct error *err)
 {
     const char *id = text_of(item, "call_id"), *name = text_of(item, "name");
     json_t *arguments = member(item, "arguments");
@@ -217,7 +218,7 @@ static int add_function_call(struct order *order, json_t *messages, size_t index
     if (!id || !name || !json_is_string(arguments))
         return wrong_item(order, index, err,
                           "a function_call needs 'call_id', 'name' and 'arguments' as strings");
-    return add_call(messages, follows_call, id, name, arguments, err);
+    return add_call(messages, place, id, name, arguments, err);
 }
 
 static int add_function_output(struct order *order, json_t *messages, size_t index, json_t *item,
@@ -261,7 +262,7 @@ static json_t *told_of(json_t *item)
 }
 
 static int add_code_call(struct order *order, json_t *messages, size_t index, json_t *item,
-                         bool follows_call, struct error *err)
+                         size_t *place, struct error *err)
 {
     const char *id = text_of(item, "id");
     json_t *code = member(item, "code"), *packed, *arguments;
@@ -275,8 +276,7 @@ static int add_code_call(struct order *order, json_t *messages, size_t index, js
     packed = json_pack("{s:o}", "code", json_is_string(code) ? json_incref(code) : json_string(""));
     text = packed ? json_dumps(packed, JSON_COMPACT) : NULL;
     arguments = text ? json_string(text) : NULL;
-    r = arguments ? add_call(messages, follows_call, id, AGENT_TOOL, arguments, err)
-                  : error_memory(err);
+    r = arguments ? add_call(messages, place, id, AGENT_TOOL, arguments, err) : error_memory(err);
     if (r == 0)
         r = add_result(messages, id, told_of(item), err);
     free(text);
@@ -286,7 +286,7 @@ static int add_code_call(struct order *order, json_t *messages, size_t index, js
 }
 
 static int add_item(struct order *order, json_t *messages, size_t index, json_t *item,
-                    bool follows_call, struct error *err)
+                    size_t *place, struct error *err)
 {
     const char *type = text_of(item, "type");
 
@@ -295,22 +295,23 @@ static int add_item(struct order *order, json_t *messages, size_t index, json_t 
     if ((!type && member(item, "role")) || str_equal(type, "message"))
         return add_message(order, messages, index, item, err);
     if (str_equal(type, "function_call"))
-        return add_function_call(order, messages, index, item, follows_call, err);
+        return add_function_call(order, messages, index, item, place, err);
     if (str_equal(type, "function_call_output"))
         return add_function_output(order, messages, index, item, err);
     if (str_equal(type, "code_interpreter_call"))
-        return add_code_call(order, messages, index, item, follows_call, err);
+        return add_code_call(order, messages, index, item, place, err);
     if (str_equal(type, "reasoning"))
         return 0; /* Chat Completions has no place for it */
     return wrong_item(order, index, err,
                       "is of a type that is not served; message, function_call, "
-                      "function_call_output, code_interpreter_call and reasoning are");
+                      "function_call_output, code_interpreter_call, item_reference and reasoning "
+                      "are");
 }
 
 int input_add(struct order *order, json_t *messages, json_t *items, struct error *err)
 {
     json_t *item;
-    bool follows_call = false;
+    size_t place = 0; /* see calls_of() */
     size_t i;
     int r = 0;
 
@@ -319,8 +320,9 @@ int input_add(struct order *order, json_t *messages, json_t *items, struct error
         const char *type = text_of(item, "type");
 
         if (r == 0)
-            r = add_item(order, messages, i, item, follows_call, err);
-        follows_call = str_equal(type, "function_call") || str_equal(type, "code_interpreter_call");
+            r = add_item(order, messages, i, item, &place, err);
+        if (!str_equal(type, "function_call") && !str_equal(type, "code_interpreter_call"))
+            place = 0;
     }
     return r;
 }

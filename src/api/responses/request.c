@@ -545,10 +545,13 @@ static int check_names(struct order *order, struct error *err)
 /* Only these tools, of those in `tools`. */
 static int allow_tools(struct order *order, json_t *list, struct error *err)
 {
-    json_t *allowed = json_array(), *one;
+    json_t *allowed, *one;
     bool has_code = false;
     size_t i;
 
+    if (json_array_size(list) > TOOLS_MAX)
+        return wrong(order, "tool_choice", err, "has more than 256 tools");
+    allowed = json_array();
     json_array_foreach(list, i, one)
     {
         const char *type = json_string_value(member(one, "type"));
@@ -679,7 +682,7 @@ static int add_previous(struct door_call *call, struct order *order, const char 
 {
     json_t *object = NULL, *input = NULL;
     const char *before;
-    int r = response_load(call->front, call->caller.who.tenant, id, &object, &input, err);
+    int r = response_load(call->door, call->caller.who.tenant, id, &object, &input, err);
 
     if (r < 0) {
         order->param = "previous_response_id";
@@ -759,6 +762,8 @@ static int read_conversation(struct door_call *call, struct order *order, json_t
         r = add_previous(call, order, previous, 0, err);
     if (r == 0)
         r = input_items(order, member(body, "input"), &order->input, err);
+    if (r == 0)
+        r = response_resolve(call, order, order->input, err);
     if (r == 0)
         r = input_files(call, order, order->input, err);
     if (r == 0)

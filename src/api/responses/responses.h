@@ -122,8 +122,11 @@ void render_base(const struct door_call *call, char *ret, size_t size);
 int responses_store_open(struct responses *door, struct error *err);
 int response_store(struct response *response, struct error *err);
 /* New references; -ENOENT: previous_response_not_found. */
-int response_load(struct front *front, const char *tenant, const char *id, json_t **ret_object,
+int response_load(struct responses *door, const char *tenant, const char *id, json_t **ret_object,
                   json_t **ret_input, struct error *err);
+/* The items that `items` only name ({"type":"item_reference","id"}) take the place of the names.
+ * order->param on errors. */
+int response_resolve(struct door_call *call, struct order *order, json_t *items, struct error *err);
 int response_drop(struct front *front, const char *tenant, const char *id, struct error *err);
 
 /* ---- stored.c: routes of one response ---- */

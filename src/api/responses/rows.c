@@ -37,7 +37,7 @@
 
 static const struct door_field fields[] = {
     {"model", "Passed to the model server; default: the one that is configured, else `default`."},
-    {"input", "A string, or items: messages, calls of functions and their outputs."},
+    {"input", "A string, or items: messages, calls and their outputs, references to stored items."},
     {"instructions", "A system message for this response only."},
     {"tools", "`code_interpreter` and functions of the caller."},
     {"stream", "Server-sent events instead of one object."},

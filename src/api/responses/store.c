@@ -147,6 +147,12 @@ int response_store(struct response *response, struct error *err)
         r = text_of_json(response->input, JSON_COMPACT, &input);
     if (r < 0)
         return error_memory(err);
+    for (size_t i = 0; i < json_array_size(response->items) && !is_first && r == 0; i++)
+        r = response_row_put_item(
+            index_of(response->door->front), response->id,
+            json_string_value(json_object_get(json_array_get(response->items, i), "id")), err);
+    if (r < 0)
+        return r;
     row.document = buf_text(&document);
     row.input = buf_text(&input);
     row.bytes = document.length + input.length;
@@ -170,6 +176,13 @@ struct loaded {
     json_t *object, *input;
 };
 
+static void set_failed(json_t *object, const char *why)
+{
+    json_object_set_new(object, "status", json_string("failed"));
+    json_object_set_new(object, "error",
+                        json_pack("{s:s, s:s}", "code", "server_error", "message", why));
+}
+
 /* A broker that died left its document as it was when the response began. */
 static void on_loaded(void *ctx, const struct response_row *row)
 {
@@ -181,18 +194,14 @@ static void on_loaded(void *ctx, const struct response_row *row)
     status = json_string_value(json_object_get(loaded->object, "status"));
     if (!loaded->object || str_equal(status, row->status))
         return;
-    json_object_set_new(loaded->object, "status", json_string(row->status));
-    json_object_set_new(loaded->object, "error",
-                        json_pack("{s:s, s:s}", "code", "server_error", "message",
-                                  "the server was restarted while the response was made; ask "
-                                  "again"));
+    set_failed(loaded->object, "the server was restarted while the response was made; ask again");
 }
 
-int response_load(struct front *front, const char *tenant, const char *id, json_t **ret_object,
+int response_load(struct responses *door, const char *tenant, const char *id, json_t **ret_object,
                   json_t **ret_input, struct error *err)
 {
     struct loaded loaded = {0};
-    int r = response_row_get(index_of(front), tenant, id, on_loaded, &loaded, err);
+    int r = response_row_get(index_of(door->front), tenant, id, on_loaded, &loaded, err);
 
     if (r == 0 && (!loaded.object || !loaded.input))
         r = error_set(err, -ENOENT, ERROR_RESPONSE_NOT_FOUND, "no stored response '%.60s'", id);
@@ -201,7 +210,98 @@ int response_load(struct front *front, const char *tenant, const char *id, json_
         json_decref(loaded.input);
         return r;
     }
+    if (str_equal(json_string_value(json_object_get(loaded.object, "status")), "in_progress") &&
+        !response_find(door, tenant, id))
+        set_failed(loaded.object, "the end of the response could not be stored; ask again");
     *ret_object = loaded.object;
     *ret_input = loaded.input;
     return 0;
+}
+
+/* ---- items by their id ---- */
+
+struct output {
+    json_t *items; /* of the response that was read last; NULL: none was */
+};
+
+static void on_output(void *ctx, const struct response_row *row)
+{
+    struct output *output = ctx;
+    json_t *object = json_loads(row->document, 0, NULL);
+
+    json_decref(output->items);
+    output->items = json_incref(json_object_get(object, "output"));
+    json_decref(object);
+}
+
+static json_t *find_item(const struct output *output, const char *id)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(output->items, i, item)
+    {
+        if (str_equal(json_string_value(json_object_get(item, "id")), id))
+            return item;
+    }
+    return NULL;
+}
+
+/* OpenAI's clients may leave out the type. */
+static bool is_reference(json_t *item)
+{
+    json_t *type = json_object_get(item, "type");
+
+    return json_is_string(type) ? str_equal(json_string_value(type), "item_reference")
+                                : json_object_get(item, "id") && !json_object_get(item, "role");
+}
+
+/* New reference or NULL, with an error; what follows one another is often of one response. */
+static json_t *referred(struct door_call *call, struct order *order, struct output *output,
+                        size_t index, const char *id, struct error *err)
+{
+    json_t *item = id ? find_item(output, id) : NULL;
+    int r = 0;
+
+    if (!item && id) {
+        r = response_row_of_item(index_of(call->front), call->caller.who.tenant, id, on_output,
+                                 output, err);
+        item = r == 0 ? find_item(output, id) : NULL;
+    }
+    if (item)
+        return json_deep_copy(item);
+    str_format(order->param_text, sizeof(order->param_text), "input[%zu]", index);
+    order->param = order->param_text;
+    if (r == 0)
+        error_set(err, -ENOENT, ERROR_RESPONSE_NOT_FOUND,
+                  "%s: no stored response has an item '%.60s'", order->param, id ? id : "");
+    return NULL;
+}
+
+int response_resolve(struct door_call *call, struct order *order, json_t *items, struct error *err)
+{
+    struct output output = {0};
+    size_t count = 0;
+    json_t *item;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(items, i, item)
+    {
+        json_t *found = NULL;
+
+        if (r < 0 || !is_reference(item))
+            continue;
+        if (++count > LIMIT_RESPONSES) {
+            order->param = "input";
+            r = error_set(err, -E2BIG, ERROR_BAD_INPUT, "input: more than %d item references",
+                          LIMIT_RESPONSES);
+            continue;
+        }
+        found =
+            referred(call, order, &output, i, json_string_value(json_object_get(item, "id")), err);
+        r = found ? json_array_set_new(items, i, found) : err->num;
+    }
+    json_decref(output.items);
+    return r;
 }

@@ -58,7 +58,7 @@ static bool find(struct door_call *call, json_t **ret_object, json_t **ret_input
         *ret_input = json_incref(active->input);
         return true;
     }
-    if (response_load(call->front, call->caller.who.tenant, id, ret_object, ret_input, &err) == 0)
+    if (response_load(call->door, call->caller.who.tenant, id, ret_object, ret_input, &err) == 0)
         return true;
     openai_fail(call->front, call->http, &err, "response_id");
     return false;
