@@ -7,8 +7,10 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/reactor.h"
 #include "base/str.h"
 #include "model/caller.h"
+#include "model/json.h"
 #include "model/text.h"
 #include "session/session.h"
 #include "session/session_manager.h"
@@ -41,8 +43,9 @@ struct agent {
 
     struct token_usage usage;
     bool has_begun, is_over;
-    bool is_gone;    /* agent_end() was called in a callback */
-    unsigned inside; /* callbacks that are under way */
+    struct reactor_timer *timer; /* of spec.is_large; NULL: none */
+    bool is_gone;                /* agent_end() was called in a callback */
+    unsigned inside;             /* callbacks that are under way */
 };
 
 static void agent_free(struct agent *agent);
@@ -190,8 +193,7 @@ static void start_turn(struct agent *agent)
         return;
     }
     if (r == 0 && agent->results)
-        r = upstream_call_start(agent->spec.link, buf_text(&text), text.length, &events, agent,
-                                &agent->call);
+        r = upstream_call_start(agent->spec.link, &text, &events, agent, &agent->call);
     if (r < 0 || !agent->results)
         finish_memory(agent);
 }
@@ -453,7 +455,7 @@ static void start_code(struct agent *agent, json_t *packages)
 /* The call is complete: its source is told, and it runs, or it cannot. */
 static void run_code(struct agent *agent, struct turn_call *call)
 {
-    json_t *arguments = json_loadb(buf_text(&call->arguments), call->arguments.length, 0, NULL);
+    json_t *arguments = json_parse(buf_text(&call->arguments), call->arguments.length, 0, NULL);
     json_t *code = NULL, *packages = NULL;
     const char *wrong = check_arguments(arguments, &code, &packages);
     struct agent_call told = view(agent, call, KIND_CODE);
@@ -499,7 +501,7 @@ static void refuse_call(struct agent *agent, struct turn_call *call)
 /* Servers parse the arguments of the history: what is no JSON is packed into some. */
 static json_t *history_arguments(const struct turn_call *call)
 {
-    json_t *parsed = json_loadb(buf_text(&call->arguments), call->arguments.length, 0, NULL);
+    json_t *parsed = json_parse(buf_text(&call->arguments), call->arguments.length, 0, NULL);
     bool is_object = json_is_object(parsed);
     json_t *packed, *result;
     char *text;
@@ -682,6 +684,8 @@ static void agent_free(struct agent *agent)
 
     upstream_call_end(agent->call);
     code_run_end(agent->run);
+    if (agent->timer)
+        agent->spec.reactor->ops->timer_remove(agent->timer);
     if (agent->prepared[0] &&
         session_manager_find_of(agent->spec.manager, agent->caller.who.tenant, agent->prepared,
                                 true, &session, &ignored) == 0)
@@ -696,6 +700,15 @@ static void agent_free(struct agent *agent)
     json_decref(agent->spec.options);
     json_decref(agent->spec.place.file_ids);
     free(agent);
+}
+
+static void on_time(void *ctx)
+{
+    struct agent *agent = ctx;
+
+    enter(agent);
+    start_turn(agent);
+    leave(agent);
 }
 
 int agent_start(const struct agent_spec *spec, const struct agent_events *events, void *ctx,
@@ -715,7 +728,12 @@ int agent_start(const struct agent_spec *spec, const struct agent_events *events
     json_incref(agent->spec.place.file_ids);
     turn_init(&agent->turn);
     *ret = agent;
-    start_turn(agent);
+    if (spec->is_large)
+        agent->timer = reactor_timer(spec->reactor, on_time, agent);
+    if (agent->timer)
+        spec->reactor->ops->timer_set(agent->timer, 0);
+    else
+        start_turn(agent);
     leave(agent);
     return 0;
 }

@@ -44,6 +44,7 @@ struct agent_spec {
     json_t *options; /* further members of each request; taken over, NULL: none */
     bool has_code;   /* the code interpreter is offered */
     struct agent_place place; /* where it runs; copied */
+    bool is_large;            /* the first request is made in a turn of the loop of its own */
     json_int_t max_tokens;    /* of all answers together; 0: as the model server has it */
     json_int_t max_calls;     /* of the code interpreter; 0: no limit but that of turns */
 };

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "model/json.h"
 
 void turn_init(struct turn *turn)
 {
@@ -248,8 +249,7 @@ static int take_choice(struct turn *turn, json_t *choice)
 
 int turn_event(struct turn *turn, const char *data, size_t length, struct error *err)
 {
-    json_error_t where;
-    CLEANUP(json_decrefp) json_t *event = json_loadb(data, length, 0, &where);
+    CLEANUP(json_decrefp) json_t *event = json_parse(data, length, 0, NULL);
     json_t *choices = json_object_get(event, "choices");
     int r;
 

@@ -65,7 +65,7 @@
 #define LIMIT_REQUEST_JSON (16 * MIB)    /* a JSON body: content of 5 MB as \uXXXX is up to 15 */
 #define LIMIT_IDEMPOTENCY_KEY 255        /* bytes of the header Idempotency-Key */
 #define LIMIT_KEPT_REPLY (256 * KIB)     /* a reply that is kept for it; */
-#define LIMIT_KEPT_REPLIES (16 * MIB)    /* all of them of one API key, */
+#define LIMIT_KEPT_REPLIES (16 * MIB)    /* all of them of one tenant, */
 #define LIMIT_KEPT_REPLY_ROWS 10000      /* and how many requests */
 #define LIMIT_CONTENT_BYTES (5 * MIB)    /* sandbox_write_file */
 #define LIMIT_EDIT_BYTES (8 * MIB)       /* a file that sandbox_edit_file changes */
@@ -223,8 +223,13 @@
 #define LIMIT_RESPONSE_UNREAD (1 * MIB)  /* events that a client has not read: the model waits */
 #define LIMIT_RESPONSE_READ (LIMIT_RESPONSE_UNREAD / 4) /* and goes on at these */
 #define LIMIT_RESPONSES 1000                            /* stored ones of a tenant */
-#define LIMIT_RESPONSES_ACTIVE 512                      /* at once, in all */
-#define RESPONSE_KEEP_MS (30ULL * 24 * 3600 * 1000)     /* how long one is stored */
+#define LIMIT_RESPONSES_ACTIVE 512                      /* at once, in all, */
+#define LIMIT_RESPONSES_TENANT 256                      /* and of one tenant */
+#define LIMIT_RESPONSE_LOGS (8 * MIB)                   /* output of the code of one, that it has */
+#define LIMIT_CONVERSATION (16 * MIB) /* of stored responses that one goes on from */
+#define LIMIT_CHATS_TENANT 256        /* messages of one tenant that are being answered */
+#define LIMIT_CHAT_LOG (16 * MIB)     /* what the code of one message showed, that its reply has */
+#define RESPONSE_KEEP_MS (30ULL * 24 * 3600 * 1000) /* how long one is stored */
 
 /* Docker */
 #define LIMIT_DOCKER_REPLY (4 * MIB)        /* a reply, or a line of one that goes on */

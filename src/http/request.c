@@ -343,6 +343,15 @@ void http_body_drop(struct http_request *request)
     buf_free(&request->body);
 }
 
+size_t http_body_take(struct http_request *request)
+{
+    size_t length = MAX(request->body.length, request->held_body);
+
+    buf_free(&request->body);
+    http_request_give(request, &request->held_body);
+    return length;
+}
+
 int64_t http_body_length(const struct http_request *request)
 {
     return request->body_length;

@@ -166,6 +166,11 @@ int64_t http_body_length(const struct http_request *request); /* Content-Length;
 /* The body was read: its memory is free, and http_body() is empty. It counts until the reply. */
 void http_body_drop(struct http_request *request);
 /*
+ * The same, and it counts no longer: for a handler that keeps what was in it beyond the reply, and
+ * counts that itself. The bytes that it had.
+ */
+size_t http_body_take(struct http_request *request);
+/*
  * How many bytes the handler holds for this request besides its body, in place of what it said
  * before: 0, or -EDQUOT and -ENOBUFS of held.h, and nothing changes. Given back at its end.
  */

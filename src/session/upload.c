@@ -160,6 +160,17 @@ static bool is_id(const char *id)
            strspn(id + prefix, "0123456789abcdef") == length - prefix;
 }
 
+static int check_count(const struct upload_writer *writer, struct error *err)
+{
+    uint64_t count;
+    int r = upload_row_count(writer->manager->spec.index, writer->tenant, &count, err);
+
+    if (r == 0 && count >= LIMIT_UPLOADS)
+        r = error_set(err, -EDQUOT, ERROR_QUOTA, "a tenant has at most %d files; delete some first",
+                      LIMIT_UPLOADS);
+    return r;
+}
+
 static int name_it(struct upload_writer *writer, const struct upload_row *row, struct error *err)
 {
     CLEANUP(fd_closep) int folder_fd = open_folder(writer->manager, false);
@@ -186,6 +197,8 @@ static int end_as(struct upload_writer *writer, const struct upload_spec *spec, 
 
     str_copy(row.tenant, sizeof(row.tenant), spec->tenant);
     str_copy(row.purpose, sizeof(row.purpose), spec->purpose);
+    if (r == 0)
+        r = check_count(writer, err);
     if (id)
         str_copy(row.id, sizeof(row.id), id);
     else if (r == 0)

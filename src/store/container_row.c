@@ -281,11 +281,27 @@ int upload_row_each(struct index *index, const char *tenant,
                     struct error *err)
 {
     struct upload_call call = {.each = each, .ctx = ctx};
-    struct place place = index_place(index, EACH_UPLOAD);
-    int r = index_check_idle(index, EACH_UPLOAD, err);
+    enum statement which = tenant ? EACH_UPLOAD : ALL_UPLOADS;
+    struct place place = index_place(index, which);
+    int r = index_check_idle(index, which, err);
 
     if (r < 0)
         return r;
-    index_put_text(&place, tenant ? tenant : "");
+    if (tenant)
+        index_put_text(&place, tenant);
     return index_each_row(&place, each_upload, &call, err);
+}
+
+static void take_count(struct place *place, void *ctx)
+{
+    *(uint64_t *)ctx = index_take_number(place);
+}
+
+int upload_row_count(struct index *index, const char *tenant, uint64_t *ret, struct error *err)
+{
+    struct place place = index_place(index, COUNT_UPLOADS);
+
+    *ret = 0;
+    index_put_text(&place, tenant);
+    return index_each_row(&place, take_count, ret, err);
 }

@@ -86,5 +86,6 @@ int upload_row_drop(struct index *index, const char *id, struct error *err);
 int upload_row_each(struct index *index, const char *tenant,
                     void (*each)(void *ctx, const struct upload_row *row), void *ctx,
                     struct error *err);
+int upload_row_count(struct index *index, const char *tenant, uint64_t *ret, struct error *err);
 
 #endif

@@ -265,18 +265,20 @@ static const char *const texts[_STATEMENT_MAX] = {
     [GET_REPLY] =
         "SELECT request, created_ms, status, type, data FROM reply WHERE owner = ? AND key = ?",
     [AGE_REPLIES] = "DELETE FROM reply WHERE created_ms < ?",
-    [TRIM_REPLIES] = "DELETE FROM reply WHERE rowid IN (SELECT rowid FROM reply WHERE owner = ?"
-                     " ORDER BY created_ms DESC, rowid DESC LIMIT -1 OFFSET ?)",
+    /* An owner is TENANT/KEY, and '0' is the character after '/'. */
+    [TRIM_REPLIES] = "DELETE FROM reply WHERE rowid IN (SELECT rowid FROM reply"
+                     " WHERE owner >= ?1 || '/' AND owner < ?1 || '0'"
+                     " ORDER BY created_ms DESC, rowid DESC LIMIT -1 OFFSET ?2)",
     [TRIM_REPLY_BYTES] =
         "UPDATE reply SET data = NULL WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
         " sum(length(data)) OVER (ORDER BY created_ms DESC, rowid DESC) AS bytes FROM reply"
-        " WHERE owner = ?1 AND data IS NOT NULL) WHERE bytes > ?2)",
+        " WHERE owner >= ?1 || '/' AND owner < ?1 || '0' AND data IS NOT NULL) WHERE bytes > ?2)",
     [FORGET_REPLIES] = "UPDATE reply SET data = NULL WHERE data IS NOT NULL AND session IN"
                        " (SELECT id FROM session WHERE ended_ms <> 0)",
     [PUT_RESPONSE] = "INSERT INTO response (" RESPONSE_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?)"
                      " ON CONFLICT (id) DO UPDATE SET status = excluded.status,"
                      " container = excluded.container, bytes = excluded.bytes,"
-                     " document = excluded.document",
+                     " document = excluded.document, input = excluded.input",
     [GET_RESPONSE] = "SELECT " RESPONSE_COLUMNS " FROM response WHERE id = ? AND tenant = ?",
     [PUT_RESPONSE_ITEM] = "INSERT OR IGNORE INTO response_item (id, response) VALUES (?,?)",
     [GET_RESPONSE_OF_ITEM] =
@@ -318,8 +320,9 @@ static const char *const texts[_STATEMENT_MAX] = {
     [PUT_UPLOAD] = "INSERT INTO upload (" UPLOAD_COLUMNS ") VALUES (?,?,?,?,?,?,?)"
                    " ON CONFLICT (id) DO UPDATE SET expires_ms = excluded.expires_ms",
     [GET_UPLOAD] = "SELECT " UPLOAD_COLUMNS " FROM upload WHERE id = ?",
-    [EACH_UPLOAD] =
-        "SELECT " UPLOAD_COLUMNS " FROM upload WHERE ?1 = '' OR tenant = ?1 ORDER BY rowid",
+    [EACH_UPLOAD] = "SELECT " UPLOAD_COLUMNS " FROM upload WHERE tenant = ? ORDER BY rowid",
+    [ALL_UPLOADS] = "SELECT " UPLOAD_COLUMNS " FROM upload ORDER BY rowid",
+    [COUNT_UPLOADS] = "SELECT count(*) FROM upload WHERE tenant = ?",
     [DROP_UPLOAD] = "DELETE FROM upload WHERE id = ?",
     [PUT_CHAT] = "INSERT INTO chat (session, messages) VALUES (?,?)"
                  " ON CONFLICT (session) DO UPDATE SET messages = excluded.messages",

@@ -77,6 +77,8 @@ enum statement {
     PUT_UPLOAD,
     GET_UPLOAD,
     EACH_UPLOAD,
+    ALL_UPLOADS,
+    COUNT_UPLOADS,
     DROP_UPLOAD,
     PUT_CHAT,
     GET_CHAT,

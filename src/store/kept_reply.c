@@ -68,7 +68,7 @@ int kept_reply_find(struct index *index, const char *owner, const char *key,
     return index_each_row(&place, on_row, &finding, err);
 }
 
-int kept_reply_trim(struct index *index, const char *owner, const struct kept_reply_bounds *bounds,
+int kept_reply_trim(struct index *index, const char *tenant, const struct kept_reply_bounds *bounds,
                     struct error *err)
 {
     const struct {
@@ -82,7 +82,7 @@ int kept_reply_trim(struct index *index, const char *owner, const struct kept_re
     r = index_run(&place, err);
     for (size_t i = 0; i < ARRAY_SIZE(steps) && r == 0; i++) {
         place = index_place(index, steps[i].which);
-        index_put_text(&place, owner);
+        index_put_text(&place, tenant);
         index_put_number(&place, steps[i].keep);
         r = index_run(&place, err);
     }

@@ -18,7 +18,7 @@
 #include "store/index.h"
 
 struct kept_reply {
-    const char *owner;   /* who sent it: two callers may use the same key */
+    const char *owner;   /* who sent it, TENANT/KEY: two callers may use the same Idempotency-Key */
     const char *key;     /* as in the header */
     const char *request; /* SHA-256 of the request, as text */
     const char *session; /* that the reply is about: with its end the reply goes; NULL: none */
@@ -38,13 +38,13 @@ int kept_reply_drop(struct index *index, const char *owner, const char *key, str
 int kept_reply_find(struct index *index, const char *owner, const char *key,
                     void (*found)(void *ctx, const struct kept_reply *row), void *ctx,
                     struct error *err);
-/* What is kept: rows begun at `since_ms` or later; of each owner the newest. */
+/* What is kept: rows begun at `since_ms` or later; of each tenant the newest. */
 struct kept_reply_bounds {
     uint64_t since_ms;
     uint64_t bytes; /* of replies */
     unsigned rows;
 };
-int kept_reply_trim(struct index *index, const char *owner, const struct kept_reply_bounds *bounds,
+int kept_reply_trim(struct index *index, const char *tenant, const struct kept_reply_bounds *bounds,
                     struct error *err);
 
 #endif

@@ -174,7 +174,7 @@ static void submit(struct upstream_call *call)
         upstream_channel_send(link->channel, CHANNEL_CANCEL, CHANNEL_CANCEL, call->number, NULL, 0);
 }
 
-int upstream_call_start(struct upstream_link *link, const char *body, size_t length,
+int upstream_call_start(struct upstream_link *link, struct buf *body,
                         const struct upstream_call_events *events, void *ctx,
                         struct upstream_call **ret)
 {
@@ -186,12 +186,9 @@ int upstream_call_start(struct upstream_link *link, const char *body, size_t len
                                    .number = ++link->next_number,
                                    .events = events,
                                    .ctx = ctx,
-                                   .body = BUF_INIT(SIZE_MAX),
+                                   .body = *body,
                                    .event = BUF_INIT(LIMIT_UPSTREAM_EVENT)};
-    if (buf_append(&call->body, body, length) < 0) {
-        free(call);
-        return -ENOMEM;
-    }
+    *body = BUF_INIT(0);
     LIST_APPEND(link->calls, call);
     if (link->channel)
         submit(call);

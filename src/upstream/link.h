@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/reactor.h"
 
@@ -36,8 +37,8 @@ struct upstream_call_events {
     /* status: of the model server's answer; 0: there was none. Last, as done() is. */
     void (*failed)(void *ctx, unsigned status, const char *text);
 };
-/* 0 or -ENOMEM. The body is copied. */
-int upstream_call_start(struct upstream_link *link, const char *body, size_t length,
+/* 0 or -ENOMEM. The body's memory is taken over: `body` is empty then. */
+int upstream_call_start(struct upstream_link *link, struct buf *body,
                         const struct upstream_call_events *events, void *ctx,
                         struct upstream_call **ret);
 /* The client is slow: no events until the call goes on. */

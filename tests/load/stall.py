@@ -943,7 +943,7 @@ def responses_of_a_conversation(attacker):
 
 def chats_in_parallel(attacker):
     """Streams, which are answered at once and then go on."""
-    attacker.deaf(40, "POST", "/v1/chat", {"model": "hangs", "message": "x", "stream": True, "files": [
+    attacker.deaf(40, "POST", "/v1/chat", {"model": "begins", "message": "x", "stream": True, "files": [
         {"name": "a", "content": "x" * (10 * MIB)}]})
 
 
@@ -990,6 +990,7 @@ def settings(attack):
         return
     with model_server.Server() as model:
         model.script("hangs", [[{"hang": True}]])
+        model.script("begins", [[{"send": model_server.event({"content": "x"})}, {"hang": True}]])
         model.script("fails", [[{"status": 400, "body": '{"error":{"message":"no"}}'}]])
         model.script("answers", [model_server.text("yes")])
         yield {**SETTINGS, "BAILEY_UPSTREAM_URL": model.url}

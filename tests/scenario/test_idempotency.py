@@ -1,13 +1,16 @@
 """A POST that is sent again with its Idempotency-Key: the same reply, and nothing is done twice."""
+import contextlib
 import http.client
 import json
 import os
 import signal
+import sqlite3
 import threading
 
 import pytest
 
 import serve
+import support
 import tenants
 from support import wait_until
 
@@ -182,3 +185,23 @@ def test_keys_belong_to_the_caller():
         body = {"code": "import uuid; print(uuid.uuid4())"}
         said = [ask(caller, "/v1/run", body, "same").json()["stdout"] for caller in (one, one, two)]
         assert said[0] == said[1] != said[2]
+
+
+def test_what_is_kept_has_a_maximum_whatever_the_order_of_requests():
+    """Two keys of one tenant and one of another: the other sends every sixteenth request."""
+    size = 200_000
+    room = support.Room()
+    with tenants.Server({"SANDBOX_MAX_OUTPUT_KB": "220"}, room=room) as server:
+        state = server.state
+        callers = [server.caller("acme"), server.caller("acme"), server.caller("other")]
+        sessions = [caller.session()["id"] for caller in callers]
+        body = {"argv": ["sh", "-c", f"head -c {size} /dev/zero | tr '\\0' x"]}
+        for number in range(16 * 8):
+            which = 2 if number % 16 == 15 else number % 2
+            reply = ask(callers[which], f"/v1/sessions/{sessions[which]}/exec", body, f"k{number}")
+            assert reply.status == 200 and len(reply.body) > size
+    with contextlib.closing(sqlite3.connect(next(state.rglob("index.db")))) as index:
+        kept = dict(index.execute("SELECT substr(owner, 1, instr(owner, '/') - 1), sum(length(data)) FROM reply GROUP BY 1"))
+    room.remove()
+    assert kept["other"] > 7 * size, "its own are fewer"
+    assert kept["acme"] < (16 << 20) + 16 * (256 << 10), "of all keys of a tenant, 16 MiB and what came since"

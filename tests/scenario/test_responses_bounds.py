@@ -179,6 +179,96 @@ def test_responses_that_are_old_or_too_many_are_removed(model):
     room.remove()
 
 
+def test_files_that_come_with_requests_count_like_uploaded_ones(model):
+    room = support.Room()
+    env = {"BAILEY_UPSTREAM_URL": model.url}
+    part = {"type": "input_file", "filename": "a.csv", "file_data": "eA=="}
+    with tcp.Server(env, room=room) as server:
+        key = server.new_key(tenant="full")
+        state = server.state
+        sent = server.tcp("POST", "/v1/files", b"--b\r\nContent-Disposition: form-data; name=purpose\r\n\r\nuser_data\r\n"
+                          b"--b\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\nx\r\n--b--\r\n",
+                          {"Content-Type": "multipart/form-data; boundary=b"}, key)
+        assert sent.status == 200, sent
+    with contextlib.closing(sqlite3.connect(next(state.rglob("index.db")))) as index, index:
+        index.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
+                      " INSERT INTO upload SELECT 'file-' || printf('%032x', i), tenant, filename, purpose, 0, created_ms,"
+                      " expires_ms FROM upload, n WHERE id = ?", (sent.json()["id"],))
+    with tcp.Server(env, room=room) as server:
+        error = ask(server, "tea", 429, key, tools=CODE, input=[{"role": "user", "content": [part]}])["error"]
+        assert "at most 10000 files" in error["message"], error
+        other = server.new_key(tenant="other")
+        assert ask(server, "tea", key=other, tools=CODE, input=[{"role": "user", "content": [part]}])["status"] == "completed"
+    room.remove()
+
+
+# ---- what is in memory ----
+
+def test_what_responses_keep_in_memory_is_the_tenants_share(server, model):
+    """In the background: their requests are over, and what they hold is not."""
+    model.script("never", [[{"begin": True}, {"hang": True}]])
+    key, other = server.new_key(tenant="large"), server.new_key(tenant="neighbour")
+    large = {"background": True, "input": "x" * 10_000_000}
+    made = [ask(server, "never", key=key, **large)["id"] for _ in range(2)]
+    reply = server.tcp("POST", "/v1/responses", {"model": "never", **large}, key=key)
+    assert reply.status == 429 and reply.headers["Retry-After"] and "tenant's share" in reply.json()["error"]["message"], reply
+    ask(server, "tea", key=key)
+    ask(server, "tea", key=other, input="x" * 10_000_000)
+    for one in made:
+        assert server.tcp("POST", f"/v1/responses/{one}/cancel", key=key).status == 200
+    assert ask(server, "tea", key=key, input="x" * 10_000_000)["status"] == "completed"
+
+
+def test_a_conversation_has_a_maximum(server, model):
+    """What the model does not read counts too: it is loaded each time."""
+    def ask_on(previous, status=200):
+        return ask(server, "tea", status, previous_response_id=previous, input=[
+            {"type": "reasoning", "summary": "x" * 7_000_000}, {"role": "user", "content": "Go"}])
+    first = ask_on(None)
+    second = ask_on(first["id"])
+    third = ask_on(second["id"])
+    before = len(model.requests("tea"))
+    error = ask_on(third["id"], 400)["error"]
+    assert error["param"] == "previous_response_id" and "larger than 16 MB" in error["message"], error
+    assert len(model.requests("tea")) == before
+    items = server.tcp("GET", f"/v1/responses/{third['id']}/input_items").json()["data"]
+    assert len(items) == 2, "what is stored is there"
+
+
+def test_items_that_are_named_have_a_maximum(server, model):
+    """Each name would load and copy what it stands for, a thousand times."""
+    model.script("long", [text("x" * 3_000_000)])
+    model.script("other", [text("x" * 3_000_000)])
+    names = [{"type": "item_reference", "id": ask(server, name)["output"][0]["id"]} for name in ("long", "other")]
+    before = len(model.requests("tea"))
+    for items in ([names[0]] * 1000, names * 500):
+        error = ask(server, "tea", 400, input=items)["error"]
+        assert error["param"].startswith("input[") and "larger than 16 MB" in error["message"], error
+    assert len(model.requests("tea")) == before
+    assert ask(server, "tea", input=[names[0], {"role": "user", "content": "Go"}])["status"] == "completed"
+
+
+def test_output_of_code_has_a_maximum_in_one_response(server, model):
+    model.script("loud", [*[code("print('x' * 900_000)")] * 11, text("ok")])
+    response = ask(server, "loud", tools=CODE, include=OUTPUTS)
+    logs = [one["outputs"][0]["logs"] for one in response["output"] if one["type"] == "code_interpreter_call"]
+    assert len(logs) == 11 and len(logs[8]) == 900_001
+    assert logs[9] == logs[10] == "[left out: the output of all code of one response has at most 8 MB]"
+    end_container(server, response)
+
+
+def test_one_tenant_leaves_places_for_others(model):
+    model.script("never", [[{"begin": True}, {"hang": True}]])
+    with tcp.Server({"BAILEY_UPSTREAM_URL": model.url}) as server:
+        key, other = server.new_key(tenant="many"), server.new_key(tenant="other")
+        for _ in range(256):
+            ask(server, "never", key=key, background=True)
+        reply = server.tcp("POST", "/v1/responses", {"model": "never", "background": True}, key=key)
+        assert reply.status == 503 and "256 responses of this tenant" in reply.json()["error"]["message"], reply
+        assert reply.headers["Retry-After"]
+        assert ask(server, "tea", key=other)["status"] == "completed"
+
+
 # ---- clients that read slowly ----
 
 class SlowConnection(tcp.Connection):

@@ -15,6 +15,15 @@
 
 #define PICTURE_MAX (16 * MIB)
 
+/* The model waits while its client reads slowly. */
+static void pause_if_unread(struct chat *chat)
+{
+    if (chat->is_paused || !chat->agent || chat->stream.text.length < LIMIT_RESPONSE_UNREAD)
+        return;
+    chat->is_paused = true;
+    agent_pause(chat->agent, true);
+}
+
 void chat_event(struct chat *chat, const char *name, json_t *data)
 {
     if (!chat->is_streaming || chat->is_gone) {
@@ -29,6 +38,7 @@ void chat_event(struct chat *chat, const char *name, json_t *data)
         return;
     }
     front_stream_event(&chat->stream, NULL, name, data);
+    pause_if_unread(chat);
     http_reply_more(chat->stream.http);
 }
 
@@ -112,7 +122,7 @@ static json_t *picture_of(struct chat *chat, const char *id)
 }
 
 /* As api/simple_output.h: an error, else a picture, else text. */
-static json_t *output_of(struct chat *chat, const struct code_outcome *outcome)
+static json_t *shown_of(struct chat *chat, const struct code_outcome *outcome)
 {
     const char *traceback = json_string_value(json_object_get(outcome->error, "traceback"));
     json_t *image, *json;
@@ -133,6 +143,21 @@ static json_t *output_of(struct chat *chat, const struct code_outcome *outcome)
     }
     return json_pack("{s:s, s:o}", "type", "text", "content",
                      text_to_json(buf_text(&outcome->logs), outcome->logs.length));
+}
+
+/* The same, if it has room in the reply, which is in memory until the end. */
+static json_t *output_of(struct chat *chat, const struct code_outcome *outcome)
+{
+    json_t *output = shown_of(chat, outcome);
+    size_t bytes = json_string_length(json_object_get(output, "content"));
+
+    if (bytes <= LIMIT_CHAT_LOG - chat->log_bytes) {
+        chat->log_bytes += bytes;
+        return output;
+    }
+    json_decref(output);
+    return json_pack("{s:s, s:s}", "type", "text", "content",
+                     "[left out: what the code of this message showed is more than a reply has]");
 }
 
 static void on_ran(void *ctx, const struct agent_call *call, const struct code_outcome *outcome)

@@ -16,6 +16,7 @@
 void chat_free(struct chat *chat)
 {
     LIST_UNLINK(chat->door->active, chat);
+    session_manager_release(chat->front->manager, chat->caller.who.tenant, chat->held);
     container_job_cancel(chat->job);
     agent_end(chat->agent);
     chat->front->reactor->ops->timer_remove(chat->timer);
@@ -48,9 +49,31 @@ static void on_time(void *ctx)
     chat_free(ctx);
 }
 
+/* Events are appended when they come; the client has read all that there were. */
 static void on_fill(void *ctx)
 {
-    (void)ctx; /* events are appended when they come */
+    struct chat *chat = ctx;
+
+    if (!chat->is_paused)
+        return;
+    chat->is_paused = false;
+    if (chat->agent)
+        agent_pause(chat->agent, false);
+}
+
+int chat_hold(struct chat *chat, size_t bytes, struct error *err)
+{
+    struct session_manager *manager = chat->front->manager;
+    int r = bytes > chat->held
+                ? session_manager_hold(manager, chat->caller.who.tenant, bytes - chat->held, err)
+                : 0;
+
+    if (r < 0)
+        return r;
+    if (bytes < chat->held)
+        session_manager_release(manager, chat->caller.who.tenant, chat->held - bytes);
+    chat->held = bytes;
+    return 0;
 }
 
 void chat_fail(struct chat *chat, const struct error *err)
@@ -175,11 +198,18 @@ static struct chat *chat_new(struct door_call *call)
 void chat_answer(struct door_call *call)
 {
     struct chat *chat = chat_new(call);
+    struct error err = {0};
 
     if (!chat || !chat->timer || !chat->paths || !chat->log) {
         front_fail_memory(call->http);
         if (chat)
             chat_free(chat);
+        return;
+    }
+    /* The stream's head would end the count of the body, which is kept. */
+    if (chat_hold(chat, MIN(http_body_take(call->http), (size_t)(LIMIT_HELD_TENANT - MIB)), &err) <
+        0) {
+        chat_fail(chat, &err);
         return;
     }
     if (!chat_prepare(chat, call))

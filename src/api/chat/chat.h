@@ -38,7 +38,10 @@ struct chat {
     struct agent *agent;
 
     json_t *body;
-    json_t *files; /* of the body: still to be put */
+    size_t held;      /* bytes of it that count (base/held.h) */
+    size_t log_bytes; /* of what the code showed */
+    bool is_paused;   /* its client reads slowly: the model waits */
+    json_t *files;    /* of the body: still to be put */
     size_t file_at;
     json_t *paths; /* of files that were put */
 
@@ -59,9 +62,10 @@ struct chat {
 };
 
 /* ---- chat.c ---- */
-void chat_answer(struct door_call *call);                   /* the handler */
-void chat_start(struct chat *chat);                         /* its files are there */
-void chat_fail(struct chat *chat, const struct error *err); /* answers and leaves */
+int chat_hold(struct chat *chat, size_t bytes, struct error *err); /* in place of what it held */
+void chat_answer(struct door_call *call);                          /* the handler */
+void chat_start(struct chat *chat);                                /* its files are there */
+void chat_fail(struct chat *chat, const struct error *err);        /* answers and leaves */
 void chat_free(struct chat *chat);
 /* Nothing goes on; it is freed soon. Callers may still look at is_gone. */
 void chat_leave(struct chat *chat);

@@ -35,6 +35,15 @@ static int find_container(struct chat *chat, const char *word, struct error *err
     return r < 0 ? r : container_session(manager, &chat->row, &session, err);
 }
 
+static unsigned count_of_tenant(const struct chat *chat)
+{
+    unsigned count = 0;
+
+    for (const struct chat *at = chat->door->active; at; at = at->next)
+        count += str_equal(at->caller.who.tenant, chat->caller.who.tenant);
+    return count;
+}
+
 static bool is_busy(const struct chat *chat)
 {
     for (const struct chat *at = chat->door->active; at; at = at->next)
@@ -55,6 +64,10 @@ bool chat_prepare(struct chat *chat, struct door_call *call)
                       "no model server is configured: start 'bailey serve' with "
                       "BAILEY_UPSTREAM_URL, the base address of a Chat Completions API with its "
                       "/v1, and BAILEY_UPSTREAM_KEY if it needs one");
+    else if (count_of_tenant(chat) > LIMIT_CHATS_TENANT)
+        r = error_set(&err, -EAGAIN, ERROR_BUSY,
+                      "%d messages of this tenant are being answered, which is the most: try again",
+                      LIMIT_CHATS_TENANT);
     else
         r = word && *word ? find_container(chat, word, &err) : new_container(chat, &err);
     if (r == 0 && is_busy(chat)) {
@@ -64,6 +77,8 @@ bool chat_prepare(struct chat *chat, struct door_call *call)
     }
     if (r == 0)
         return true;
+    if (str_equal(err.code, ERROR_BUSY))
+        err.retry_s = 1;
     chat_fail(chat, &err);
     return false;
 }
@@ -142,6 +157,9 @@ void chat_put_next(struct chat *chat)
     int r;
 
     if (!file) {
+        json_object_del(chat->body, "files"); /* they are in the box */
+        json_decref(ptr_take(&chat->files));
+        chat_hold(chat, json_string_length(json_object_get(chat->body, "message")), &err);
         chat_start(chat);
         return;
     }

@@ -58,23 +58,6 @@ static int read_expiry(const struct form *form, uint64_t *ret_ms, struct error *
     return 0;
 }
 
-static void count_row(void *ctx, const struct upload_row *row)
-{
-    (void)row;
-    ++*(size_t *)ctx;
-}
-
-static int check_count(const struct form *form, struct error *err)
-{
-    size_t count = 0;
-    int r = upload_each(form->front->manager, form->caller.who.tenant, count_row, &count, err);
-
-    if (r == 0 && count >= LIMIT_UPLOADS)
-        r = error_set(err, -EDQUOT, ERROR_QUOTA, "a tenant has at most %d files; delete some first",
-                      LIMIT_UPLOADS);
-    return r;
-}
-
 static void on_form(struct form *form)
 {
     struct upload_spec spec = {.tenant = form->caller.who.tenant,
@@ -97,8 +80,6 @@ static void on_form(struct form *form)
     } else if (read_expiry(form, &spec.expires_ms, &err) < 0) {
         r = err.num;
         param = "expires_after";
-    } else {
-        r = check_count(form, &err);
     }
     if (r == 0)
         r = upload_end(ptr_take(&form->file), &spec, &row, &err);

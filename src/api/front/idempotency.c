@@ -14,7 +14,7 @@
 #include "config/settings.h"
 #include "store/kept_reply.h"
 
-#define TRIM_EVERY 16   /* requests with a key */
+#define TRIM_EVERY 16   /* requests with a key; then what their tenants keep is bounded */
 #define CLIENT_LEFT 499 /* status of a row: its client left before there was a reply */
 
 /* A request that is being carried out; owned by its http_request, freed at its end. */
@@ -29,7 +29,8 @@ struct running {
 struct idempotency {
     struct index *index;
     struct running *running;
-    unsigned begun;
+    char begun[TRIM_EVERY][TENANT_MAX]; /* tenants of the requests since the last time */
+    unsigned begun_count;
 };
 
 struct idempotency *idempotency_new(struct index *index)
@@ -280,16 +281,27 @@ static void on_over(void *ctx)
 
 static const struct http_reply_keeper keeper = {.whole = on_whole, .over = on_over};
 
-static void trim(struct idempotency *idempotency, const char *owner)
+/* Each tenant that sent something since, whoever sent the last: no order of requests evades it. */
+static void trim(struct idempotency *idempotency, const char *tenant)
 {
     struct kept_reply_bounds bounds = {.since_ms = clock_wall_ms() - KEPT_REPLY_MS,
                                        .bytes = LIMIT_KEPT_REPLIES,
                                        .rows = LIMIT_KEPT_REPLY_ROWS};
     struct error err = {0};
 
-    if (++idempotency->begun % TRIM_EVERY == 0 &&
-        kept_reply_trim(idempotency->index, owner, &bounds, &err) < 0)
-        log_warning("old replies could not be removed: %s, continuing without that", err.text);
+    str_copy(idempotency->begun[idempotency->begun_count++], TENANT_MAX, tenant);
+    if (idempotency->begun_count < TRIM_EVERY)
+        return;
+    for (size_t i = 0; i < TRIM_EVERY; i++) {
+        bool is_known = false;
+
+        for (size_t k = 0; k < i; k++)
+            is_known |= str_equal(idempotency->begun[k], idempotency->begun[i]);
+        if (!is_known &&
+            kept_reply_trim(idempotency->index, idempotency->begun[i], &bounds, &err) < 0)
+            log_warning("old replies could not be removed: %s, continuing without that", err.text);
+    }
+    idempotency->begun_count = 0;
 }
 
 int idempotency_begin(struct idempotency *idempotency, struct door_call *call,
@@ -313,7 +325,7 @@ int idempotency_begin(struct idempotency *idempotency, struct door_call *call,
         free(running);
         return r;
     }
-    trim(idempotency, request->owner);
+    trim(idempotency, call->caller.who.tenant);
     *running = (struct running){.idempotency = idempotency, .request = *request};
     if (word &&
         auth_session(&call->front->auth, &call->caller.who, word, true, &session, &ignored) == 0)

@@ -38,6 +38,8 @@ void response_free(struct response *response)
         return;
     LIST_UNLINK(response->door->active, response);
     response->door->count--;
+    session_manager_release(response->door->front->manager, response->caller.who.tenant,
+                            response->held);
     drop_events(response);
     json_decref(response->object);
     json_decref(response->items);
@@ -173,6 +175,7 @@ static int start_agent(struct door_call *call, struct response *response, struct
         .options = ptr_take(&order->options),
         .has_code = order->has_code,
         .place = order->place,
+        .is_large = response->held > MIB && !response->is_background,
         .max_tokens = order->max_tokens,
         .max_calls = order->max_calls,
     };
@@ -228,7 +231,24 @@ void response_refused(struct response *response, const struct agent_ending *why)
     fail(response, &err);
 }
 
-static void start(struct door_call *call, struct order *order)
+/*
+ * What of the request, and of those before it, is in memory until the response is over. A large one
+ * takes nearly the whole share of its tenant, never more.
+ */
+static int hold(struct response *response, size_t bytes, struct error *err)
+{
+    int r;
+
+    bytes = MIN(bytes, (size_t)(LIMIT_HELD_TENANT - MIB));
+    r = session_manager_hold(response->door->front->manager, response->caller.who.tenant, bytes,
+                             err);
+
+    if (r == 0)
+        response->held = bytes;
+    return r;
+}
+
+static void start(struct door_call *call, struct order *order, size_t bytes)
 {
     struct response *response = response_new(call, order);
     struct error err = {0};
@@ -238,7 +258,9 @@ static void start(struct door_call *call, struct order *order)
         openai_fail_memory(call->http);
         return;
     }
-    r = response->is_stored ? response_store(response, &err) : 0;
+    r = hold(response, bytes + order->earlier, &err);
+    if (r == 0 && response->is_stored)
+        r = response_store(response, &err);
     if (r == 0) {
         response_emit(response, "response.created", json_pack("{s:o}", "response", view(response)));
         response_emit(response, "response.in_progress",
@@ -259,19 +281,23 @@ static int check_server(struct door_call *call, struct error *err)
 {
     const struct responses *door = call->door;
     const struct config *config = session_manager_config(call->front->manager);
+    unsigned count = 0;
 
     if (!config->upstream.url)
         return error_set(err, -ENOTCONN, ERROR_NO_UPSTREAM,
                          "no model server is configured: start 'bailey serve' with "
                          "BAILEY_UPSTREAM_URL, the base address of its Chat Completions API with "
                          "its /v1, and BAILEY_UPSTREAM_KEY if it needs one");
-    if (door->count < LIMIT_RESPONSES_ACTIVE)
+    for (const struct response *at = door->active; at; at = at->next)
+        count += str_equal(at->caller.who.tenant, call->caller.who.tenant);
+    if (door->count < LIMIT_RESPONSES_ACTIVE && count < LIMIT_RESPONSES_TENANT)
         return 0;
+    error_set(err, -EAGAIN, ERROR_BUSY,
+              "%d responses %sare under way, which is the most: try again",
+              count < LIMIT_RESPONSES_TENANT ? LIMIT_RESPONSES_ACTIVE : LIMIT_RESPONSES_TENANT,
+              count < LIMIT_RESPONSES_TENANT ? "" : "of this tenant ");
     err->retry_s = 1;
-    return error_set(err, -EAGAIN, ERROR_BUSY,
-                     "%d responses are under way, which is the most: try "
-                     "again",
-                     LIMIT_RESPONSES_ACTIVE);
+    return err->num;
 }
 
 void responses_create(struct door_call *call)
@@ -280,6 +306,7 @@ void responses_create(struct door_call *call)
     struct schema_problem problem = {0};
     struct error err = {0};
     json_t *body = front_body_json(call->http, &problem);
+    size_t bytes = http_body_take(call->http);
     int r = check_server(call, &err);
 
     if (!body && r == 0) {
@@ -291,7 +318,7 @@ void responses_create(struct door_call *call)
     if (r < 0)
         openai_fail(call->front, call->http, &err, order.param);
     else
-        start(call, &order);
+        start(call, &order, bytes);
     json_decref(body);
     order_free(&order);
 }

@@ -319,15 +319,25 @@ static void on_running(void *ctx, const struct agent_call *call)
     emit_about(ctx, "response.code_interpreter_call.interpreting", NULL);
 }
 
-static json_t *outputs_of(const struct code_outcome *outcome)
+/* All logs of a response are in memory until it is over. */
+static json_t *logs_of(struct response *response, const struct code_outcome *outcome)
+{
+    if (outcome->logs.length > LIMIT_RESPONSE_LOGS - response->logs)
+        return json_sprintf(
+            "[left out: the output of all code of one response has at most %llu MB]",
+            LIMIT_RESPONSE_LOGS / MIB);
+    response->logs += outcome->logs.length;
+    return text_to_json(outcome->logs.data, outcome->logs.length);
+}
+
+static json_t *outputs_of(struct response *response, const struct code_outcome *outcome)
 {
     json_t *list = json_array(), *image;
     size_t i;
 
     if (outcome->logs.length > 0)
-        json_array_append_new(list,
-                              json_pack("{s:s, s:o}", "type", "logs", "logs",
-                                        text_to_json(outcome->logs.data, outcome->logs.length)));
+        json_array_append_new(
+            list, json_pack("{s:s, s:o}", "type", "logs", "logs", logs_of(response, outcome)));
     json_array_foreach(outcome->images, i, image) json_array_append_new(
         list, json_pack("{s:s, s:O}", "type", "image", "_id", json_object_get(image, "id")));
     return list;
@@ -338,7 +348,7 @@ static void on_ran(void *ctx, const struct agent_call *call, const struct code_o
     struct response *response = ctx;
 
     (void)call;
-    json_object_set_new(response->open, "outputs", outputs_of(outcome));
+    json_object_set_new(response->open, "outputs", outputs_of(response, outcome));
     json_object_set_new(response->open, "_told",
                         text_to_json(buf_text(&outcome->told), outcome->told.length));
     json_array_extend(response->files, outcome->files);
@@ -420,6 +430,7 @@ void response_finish(struct response *response, const char *status, const struct
     set_ending(response, status, why);
     if (response->was_stored && response_store(response, &err) < 0)
         log_warning("response %s: %s, continuing without storing its end", response->id, err.text);
+    json_decref(ptr_take(&response->input));
     if (response->has_reader) {
         char type[32];
 

@@ -682,10 +682,17 @@ static int add_previous(struct door_call *call, struct order *order, const char 
 {
     json_t *object = NULL, *input = NULL;
     const char *before;
-    int r = response_load(call->door, call->caller.who.tenant, id, &object, &input, err);
+    size_t room = LIMIT_CONVERSATION - order->earlier, left = room;
+    int r = response_load(call->door, call->caller.who.tenant, id, &left, &object, &input, err);
 
+    order->earlier += room - left;
     if (r < 0) {
         order->param = "previous_response_id";
+        if (r == -EFBIG)
+            return error_set(err, r, ERROR_BAD_INPUT,
+                             "previous_response_id: the conversation is larger than %llu MB; begin "
+                             "a new one",
+                             LIMIT_CONVERSATION / MIB);
         return r == -ENOENT ? error_set(err, r, ERROR_PREVIOUS_NOT_FOUND,
                                         "previous_response_id: no stored response '%.60s'", id)
                             : r;

@@ -43,6 +43,7 @@ struct order {
     json_t *names; /* of place.file_ids: id to name in the container */
     json_t *taken; /* those names, for container_fill_name() */
     char previous[ID_MAX];
+    size_t earlier;    /* bytes of the responses before */
     const char *param; /* of an error: the member that is wrong; static or in `param_text` */
     char param_text[128];
 };
@@ -87,6 +88,8 @@ struct response {
     struct buf text; /* of an open message, or function call */
     json_int_t sequence;
     char container[ID_MAX];
+    size_t logs;           /* bytes of its code's output */
+    size_t held;           /* bytes that it counts for in memory (base/held.h) */
     uint64_t stored_bytes; /* counted in the tenant's quota */
     bool was_stored;
 
@@ -121,9 +124,12 @@ void render_base(const struct door_call *call, char *ret, size_t size);
 /* ---- store.c ---- */
 int responses_store_open(struct responses *door, struct error *err);
 int response_store(struct response *response, struct error *err);
-/* New references; -ENOENT: previous_response_not_found. */
-int response_load(struct responses *door, const char *tenant, const char *id, json_t **ret_object,
-                  json_t **ret_input, struct error *err);
+/*
+ * New references. *room: bytes that it may have at most, less by them afterwards. -ENOENT:
+ * response_not_found; -EFBIG: no room.
+ */
+int response_load(struct responses *door, const char *tenant, const char *id, size_t *room,
+                  json_t **ret_object, json_t **ret_input, struct error *err);
 /* The items that `items` only name ({"type":"item_reference","id"}) take the place of the names.
  * order->param on errors. */
 int response_resolve(struct door_call *call, struct order *order, json_t *items, struct error *err);

@@ -10,12 +10,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "model/text.h"
 #include "session/tenant.h"
 #include "store/response_row.h"
 
 #define TEXT_MAX (128 * MIB)
 #define DROP_AT_ONCE 16
+#define INPUT_AT_ONCE (256 * KIB) /* of the items of a request that has just begun */
 
 static struct tenants *tenants_of(struct front *front)
 {
@@ -141,10 +143,12 @@ int response_store(struct response *response, struct error *err)
         .container = response->container[0] ? response->container : NULL,
     };
     bool is_first = !response->was_stored;
+    bool is_later = is_first && response->held > INPUT_AT_ONCE; /* written once, at the end */
     int r = text_of_json(response->object, JSON_COMPACT, &document);
 
     if (r == 0)
-        r = text_of_json(response->input, JSON_COMPACT, &input);
+        r = is_later ? buf_append_text(&input, "[]")
+                     : text_of_json(response->input, JSON_COMPACT, &input);
     if (r < 0)
         return error_memory(err);
     for (size_t i = 0; i < json_array_size(response->items) && !is_first && r == 0; i++)
@@ -155,7 +159,7 @@ int response_store(struct response *response, struct error *err)
         return r;
     row.document = buf_text(&document);
     row.input = buf_text(&input);
-    row.bytes = document.length + input.length;
+    row.bytes = document.length + (is_later ? response->held : input.length);
     if (is_first)
         make_room(response->door->front, row.tenant);
     r = account(response, row.bytes, err);
@@ -174,6 +178,8 @@ int response_store(struct response *response, struct error *err)
 
 struct loaded {
     json_t *object, *input;
+    size_t *room;
+    bool is_too_large;
 };
 
 static void set_failed(json_t *object, const char *why)
@@ -183,26 +189,41 @@ static void set_failed(json_t *object, const char *why)
                         json_pack("{s:s, s:s}", "code", "server_error", "message", why));
 }
 
+/* Its ids and states, which were added, may take as much as what the caller sent. */
+static json_t *parse(const char *text)
+{
+    size_t left = 4 * LIMIT_JSON_STRUCTURE;
+
+    return json_parse_within(text, strlen(text), 0, &left, NULL);
+}
+
 /* A broker that died left its document as it was when the response began. */
 static void on_loaded(void *ctx, const struct response_row *row)
 {
     struct loaded *loaded = ctx;
+    size_t bytes = strlen(row->document) + strlen(row->input);
     const char *status;
 
-    loaded->object = json_loads(row->document, 0, NULL);
-    loaded->input = json_loads(row->input, 0, NULL);
+    loaded->is_too_large = bytes > *loaded->room;
+    if (loaded->is_too_large)
+        return;
+    *loaded->room -= bytes;
+    loaded->object = parse(row->document);
+    loaded->input = parse(row->input);
     status = json_string_value(json_object_get(loaded->object, "status"));
     if (!loaded->object || str_equal(status, row->status))
         return;
     set_failed(loaded->object, "the server was restarted while the response was made; ask again");
 }
 
-int response_load(struct responses *door, const char *tenant, const char *id, json_t **ret_object,
-                  json_t **ret_input, struct error *err)
+int response_load(struct responses *door, const char *tenant, const char *id, size_t *room,
+                  json_t **ret_object, json_t **ret_input, struct error *err)
 {
-    struct loaded loaded = {0};
+    struct loaded loaded = {.room = room};
     int r = response_row_get(index_of(door->front), tenant, id, on_loaded, &loaded, err);
 
+    if (r == 0 && loaded.is_too_large)
+        r = error_set(err, -EFBIG, ERROR_BAD_INPUT, "the stored responses are too large");
     if (r == 0 && (!loaded.object || !loaded.input))
         r = error_set(err, -ENOENT, ERROR_RESPONSE_NOT_FOUND, "no stored response '%.60s'", id);
     if (r < 0) {
@@ -222,12 +243,35 @@ int response_load(struct responses *door, const char *tenant, const char *id, js
 
 struct output {
     json_t *items; /* of the response that was read last; NULL: none was */
+    size_t room;   /* bytes that may still be read, and copied */
 };
+
+/* Takes them; false: there is too little room, and none is left. */
+static bool take_room(struct output *output, size_t bytes)
+{
+    bool has_room = bytes <= output->room;
+
+    output->room = has_room ? output->room - bytes : 0;
+    return has_room;
+}
+
+/* About what a copy takes: its texts, and what each value costs besides (model/json.c). */
+static size_t size_of(json_t *value)
+{
+    size_t bytes = 100 + json_string_length(value), i;
+    const char *name;
+    json_t *one;
+
+    json_array_foreach(value, i, one) bytes += size_of(one);
+    json_object_foreach(value, name, one) bytes += strlen(name) + size_of(one);
+    return bytes;
+}
 
 static void on_output(void *ctx, const struct response_row *row)
 {
     struct output *output = ctx;
-    json_t *object = json_loads(row->document, 0, NULL);
+    bool has_room = take_room(output, strlen(row->document));
+    json_t *object = has_room ? parse(row->document) : NULL;
 
     json_decref(output->items);
     output->items = json_incref(json_object_get(object, "output"));
@@ -268,11 +312,16 @@ static json_t *referred(struct door_call *call, struct order *order, struct outp
                                  output, err);
         item = r == 0 ? find_item(output, id) : NULL;
     }
-    if (item)
+    if (item && take_room(output, size_of(item)))
         return json_deep_copy(item);
     str_format(order->param_text, sizeof(order->param_text), "input[%zu]", index);
     order->param = order->param_text;
-    if (r == 0)
+    if (r == 0 && output->room == 0)
+        error_set(err, -EFBIG, ERROR_BAD_INPUT,
+                  "%s: the items that are named and the responses that have them are larger than "
+                  "%llu MB",
+                  order->param, LIMIT_CONVERSATION / MIB);
+    else if (r == 0)
         error_set(err, -ENOENT, ERROR_RESPONSE_NOT_FOUND,
                   "%s: no stored response has an item '%.60s'", order->param, id ? id : "");
     return NULL;
@@ -280,7 +329,7 @@ static json_t *referred(struct door_call *call, struct order *order, struct outp
 
 int response_resolve(struct door_call *call, struct order *order, json_t *items, struct error *err)
 {
-    struct output output = {0};
+    struct output output = {.room = LIMIT_CONVERSATION - order->earlier};
     size_t count = 0;
     json_t *item;
     size_t i;
@@ -302,6 +351,7 @@ int response_resolve(struct door_call *call, struct order *order, json_t *items,
             referred(call, order, &output, i, json_string_value(json_object_get(item, "id")), err);
         r = found ? json_array_set_new(items, i, found) : err->num;
     }
+    order->earlier = LIMIT_CONVERSATION - output.room;
     json_decref(output.items);
     return r;
 }

@@ -52,13 +52,15 @@ static bool find(struct door_call *call, json_t **ret_object, json_t **ret_input
     const char *id = http_param(call->http, "id");
     struct response *active = response_find(call->door, call->caller.who.tenant, id);
     struct error err = {0};
+    size_t room = SIZE_MAX;
 
-    if (active && active->is_stored) {
+    if (active && active->is_stored && !active->is_over) {
         *ret_object = json_incref(active->object);
         *ret_input = json_incref(active->input);
         return true;
     }
-    if (response_load(call->door, call->caller.who.tenant, id, ret_object, ret_input, &err) == 0)
+    if (response_load(call->door, call->caller.who.tenant, id, &room, ret_object, ret_input,
+                      &err) == 0)
         return true;
     openai_fail(call->front, call->http, &err, "response_id");
     return false;

@@ -1,6 +1,7 @@
 /* test_kept_reply.c - requests with an Idempotency-Key in the index, and what is kept of them. */
 #include "place.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "store/kept_reply.h"
 
@@ -102,27 +103,32 @@ static void test_an_empty_reply_is_kept_and_none_is_none(void **state)
 
 static void test_what_is_kept_has_bounds(void **state)
 {
+    /* Names that lie beside "o/" in the order of texts. */
+    static const char *const others[] = {"other/1", "o-o/1", "o0/1", "o1/1"};
     static const char *const keys[] = {"old", "a", "b", "c"};
     struct place *place = *state;
     struct kept_reply_bounds bounds = {.since_ms = 2, .bytes = 8, .rows = 10};
     struct error err = {0};
 
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(begin(place, "o", keys[i], 1 + i), 0);
-        end(place, "o", keys[i], NULL, "4444");
+        assert_int_equal(begin(place, i % 2 ? "o/1" : "o/2", keys[i], 1 + i), 0);
+        end(place, i % 2 ? "o/1" : "o/2", keys[i], NULL, "4444");
     }
-    assert_int_equal(begin(place, "other", "a", 2), 0);
-    end(place, "other", "a", NULL, "4444");
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+        assert_int_equal(begin(place, others[i], "a", 2), 0);
+        end(place, others[i], "a", NULL, "4444");
+    }
     assert_int_equal(kept_reply_trim(place->index, "o", &bounds, &err), 0);
-    assert_int_equal(look(place, "o", "old").count, 0);
-    assert_false(look(place, "o", "a").has_data); /* the oldest over 8 bytes, its row stays */
-    assert_int_equal(look(place, "o", "a").status, 200);
-    assert_true(look(place, "o", "b").has_data && look(place, "o", "c").has_data);
-    assert_true(look(place, "other", "a").has_data);
+    assert_int_equal(look(place, "o/2", "old").count, 0);
+    assert_false(look(place, "o/1", "a").has_data); /* the oldest over 8 bytes, its row stays */
+    assert_int_equal(look(place, "o/1", "a").status, 200);
+    assert_true(look(place, "o/2", "b").has_data && look(place, "o/1", "c").has_data);
     bounds.rows = 1;
     assert_int_equal(kept_reply_trim(place->index, "o", &bounds, &err), 0);
-    assert_int_equal(look(place, "o", "b").count, 0);
-    assert_int_equal(look(place, "o", "c").count, 1);
+    assert_int_equal(look(place, "o/2", "b").count, 0);
+    assert_int_equal(look(place, "o/1", "c").count, 1);
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        assert_true(look(place, others[i], "a").has_data);
 }
 
 static void test_the_reply_about_a_session_goes_with_it(void **state)
