@@ -23,6 +23,7 @@ struct exec_stream {
     void *ctx;
     struct execution_watcher *watcher;
     bool was_started;             /* `started` was sent */
+    bool is_paused;               /* its session is: `closed` is the last event */
     char install_told[16];        /* the state in the last event `install`; empty: none */
     struct execution_await await; /* begun when all its output was sent */
     bool has_result, is_broken;
@@ -253,6 +254,18 @@ static enum exec_stream_state tell_end(struct exec_stream *exec_stream)
     return exec_stream->is_broken ? EXEC_STREAM_BROKEN : EXEC_STREAM_OVER;
 }
 
+/* All output so far was sent; the rest comes when the session was resumed. */
+static enum exec_stream_state tell_paused(struct exec_stream *exec_stream)
+{
+    struct session *session = execution_session(exec_stream->spec.execution);
+
+    event(exec_stream, "closed",
+          json_pack("{s:s, s:s+}", "code", "session_paused", "message",
+                    "the session is paused; the command goes on when it is resumed: ",
+                    session_id(session)));
+    return exec_stream->is_broken ? EXEC_STREAM_BROKEN : EXEC_STREAM_OVER;
+}
+
 enum exec_stream_state exec_stream_more(struct exec_stream *exec_stream)
 {
     struct exec_stream_spec *spec = &exec_stream->spec;
@@ -268,6 +281,8 @@ enum exec_stream_state exec_stream_more(struct exec_stream *exec_stream)
         return EXEC_STREAM_BROKEN;
     if (has_more)
         return EXEC_STREAM_MORE;
+    if (exec_stream->is_paused && !execution_has_ended(spec->execution))
+        return tell_paused(exec_stream);
     return execution_has_ended(spec->execution) ? tell_end(exec_stream) : EXEC_STREAM_WAITS;
 }
 
@@ -295,6 +310,14 @@ int exec_stream_resume(struct exec_stream_spec *spec, const char *last_id, uint6
     return 0;
 }
 
+static void on_paused(void *ctx)
+{
+    struct exec_stream *exec_stream = ctx;
+
+    exec_stream->is_paused = true;
+    exec_stream->events->ready(exec_stream->ctx);
+}
+
 static void on_change(void *ctx)
 {
     struct exec_stream *exec_stream = ctx;
@@ -305,12 +328,14 @@ static void on_change(void *ctx)
 struct exec_stream *exec_stream_new(const struct exec_stream_spec *spec,
                                     const struct exec_stream_events *events, void *ctx)
 {
-    static const struct execution_watch_events watch = {.started = on_change, .more = on_change};
+    static const struct execution_watch_events watch = {
+        .started = on_change, .more = on_change, .paused = on_paused};
     struct exec_stream *exec_stream = calloc(1, sizeof(*exec_stream));
 
     if (!exec_stream)
         return NULL;
     *exec_stream = (struct exec_stream){.spec = *spec, .events = events, .ctx = ctx};
+    exec_stream->is_paused = session_state(execution_session(spec->execution)) == SESSION_PAUSED;
     exec_stream->watcher = execution_watch(spec->execution, true, &watch, exec_stream);
     if (!exec_stream->watcher) {
         free(exec_stream);

@@ -36,7 +36,7 @@ struct exec_stream_events {
 enum exec_stream_state {
     EXEC_STREAM_MORE,   /* an event was sent, and there may be more */
     EXEC_STREAM_WAITS,  /* nothing now: ready() will be called */
-    EXEC_STREAM_OVER,   /* `exit` was the last */
+    EXEC_STREAM_OVER,   /* `exit` was the last, or `closed` */
     EXEC_STREAM_BROKEN, /* output is missing that a client would take for complete, or no memory */
 };
 

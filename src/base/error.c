@@ -26,6 +26,7 @@ const char ERROR_METHOD[] = "method_not_allowed";
 const char ERROR_SESSION_NOT_FOUND[] = "session_not_found";
 const char ERROR_SESSION_AMBIGUOUS[] = "session_ambiguous";
 const char ERROR_SESSION_ENDED[] = "session_ended";
+const char ERROR_SESSION_PAUSED[] = "session_paused";
 const char ERROR_NAME_TAKEN[] = "name_taken";
 const char ERROR_TOO_MANY_SESSIONS[] = "too_many_sessions";
 const char ERROR_EXECUTION_NOT_FOUND[] = "execution_not_found";
@@ -154,6 +155,7 @@ static const char *const codes[] = {
     ERROR_PREVIOUS_NOT_FOUND,
     ERROR_UPSTREAM,
     ERROR_NO_UPSTREAM,
+    ERROR_SESSION_PAUSED,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

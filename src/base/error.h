@@ -43,6 +43,7 @@ extern const char ERROR_METHOD[];              /* the address has other methods 
 extern const char ERROR_SESSION_NOT_FOUND[];   /* no session by that id or name */
 extern const char ERROR_SESSION_AMBIGUOUS[];   /* a shortened id that fits several */
 extern const char ERROR_SESSION_ENDED[];       /* it was there; the text says why it ended */
+extern const char ERROR_SESSION_PAUSED[];      /* it has to be resumed first */
 extern const char ERROR_NAME_TAKEN[];          /* another live session has the name */
 extern const char ERROR_TOO_MANY_SESSIONS[];   /* SANDBOX_MAX_SESSIONS */
 extern const char ERROR_EXECUTION_NOT_FOUND[]; /* no such execution in the session */

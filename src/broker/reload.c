@@ -21,7 +21,7 @@ static const enum config_key live[] = {
     KEY_LOG,          KEY_HOSTS,      KEY_CORS_ORIGINS,   KEY_EXECUTE_OPEN, KEY_QUEUE,
     KEY_LINK_TIME,    KEY_AUDIT_SIZE, KEY_AUDIT_KEEP,     KEY_QUOTA_RUNS,   KEY_QUOTA_SESSIONS,
     KEY_QUOTA_CPU,    KEY_QUOTA_DISK, KEY_QUOTA_REQUESTS, KEY_QUOTA_BYTES,  KEY_QUOTA_MEMORY,
-    KEY_MAX_SESSIONS,
+    KEY_MAX_SESSIONS, KEY_MAX_PAUSED, KEY_PAUSED_TIME,
 };
 
 /* The reloading command reads the certificate. It can be replaced, not removed. */
@@ -181,6 +181,8 @@ static void take_over(const struct reload *reload, struct config *fresh)
     config->audit_keep = fresh->audit_keep;
     config->quota = fresh->quota;
     config->max_sessions = fresh->max_sessions;
+    config->max_paused = fresh->max_paused;
+    config->paused_ms = fresh->paused_ms;
 }
 
 static void note_difference(const struct reload *reload, const struct config *fresh, size_t key,

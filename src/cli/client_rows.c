@@ -148,7 +148,7 @@ static int take_grace(void *target, const char *value, struct error *err)
 #define ALIAS_HELP "'list', 'create' and 'delete' can be written for 'ls', 'new' and 'rm'."
 
 static const struct option_row session_options[] = {
-    ROW_SESSION("show, extend, rm: the session; new: its name"),
+    ROW_SESSION("show, extend, pause, resume, rm: the session; new: its name"),
     {"name", 'n', "NAME", WORDS_ANY, "new: its name, as -s", .take = take_name},
     {"template", 0, "NAME", WORDS_TEMPLATE, "new: its template", .is_config = true,
      .key = KEY_TEMPLATE, .take = take_template_name},
@@ -173,13 +173,17 @@ static const struct option_row session_options[] = {
 const struct command session_command = {
     .name = "session",
     .group = GROUP_SESSIONS,
-    .summary = "create, list, show, extend and remove sessions",
-    .usage = "new [options] | ls | show|rm -s NAME | extend -s NAME TIME",
+    .summary = "create, list, show, extend, pause, resume and remove sessions",
+    .usage = "new [options] | ls | show|extend|pause|resume|rm -s NAME",
     .description =
         "A session is a sandbox that keeps files, datasets, processes and variables between "
         "commands, until it is removed, has been idle for SANDBOX_SESSION_IDLE or reaches "
         "SANDBOX_SESSION_MAX_AGE. 'new' prints its id, 'rm' ends it and removes everything but "
-        "saved outputs, 'extend' postpones its end.\n\n" ID_HELP " Here it can also be written "
+        "saved outputs, 'extend -s NAME TIME' postpones its end.\n\n'pause' stops everything in "
+        "it: processes and "
+        "variables stay as they are and use no CPU time, deadlines of commands stand still, and "
+        "commands for the session fail until 'resume'. A paused session ends at its age limit, or "
+        "after SANDBOX_PAUSED_TIME.\n\n" ID_HELP " Here it can also be written "
         "without -s: 'rm NAME...' takes several. " ALIAS_HELP "\n\n"
         "Example: bailey session new -s work --data sales=sales.csv; bailey exec -s work -- head "
         "/tmp/data/sales.csv; bailey session rm -s work",

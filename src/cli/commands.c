@@ -92,7 +92,8 @@ int command_unknown(const char *name, struct error *err)
 static const char *word_at(enum words words, size_t index)
 {
     static const char *const shells[] = {"bash", "zsh", "fish"};
-    static const char *const session_actions[] = {"new", "ls", "show", "rm", "extend"};
+    static const char *const session_actions[] = {"new",    "ls",    "show",  "rm",
+                                                  "extend", "pause", "resume"};
     static const char *const daemon_actions[] = {"status", "stop", "log"};
     static const char *const context_actions[] = {"ls", "new", "restart", "interrupt", "rm"};
     static const char *const key_actions[] = {"new", "ls", "rm", "rotate"};

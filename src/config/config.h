@@ -47,6 +47,8 @@ enum config_key {
     KEY_SESSION_IDLE,
     KEY_SESSION_AGE,
     KEY_MAX_SESSIONS,
+    KEY_MAX_PAUSED,
+    KEY_PAUSED_TIME,
     KEY_SESSION_QUOTA,
     KEY_DATASET_FOLDERS,
     KEY_STOP_GRACE,
@@ -178,7 +180,8 @@ struct config {
     enum log_level log_level;
     uint64_t session_idle_ms, session_age_ms, stop_grace_ms, daemon_idle_ms;
     uint64_t session_quota_bytes; /* of saved outputs */
-    uint32_t max_sessions;
+    uint32_t max_sessions, max_paused;
+    uint64_t paused_ms;     /* a paused session ends after this time */
     char **dataset_folders; /* strv of absolute paths; empty: none */
 
     /* the server */

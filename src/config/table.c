@@ -94,6 +94,14 @@ const struct config_row config_table[_KEY_MAX] = {
                          "a session ends at this age, unless it is extended", PLACE_SESSION},
     [KEY_MAX_SESSIONS] = {"SANDBOX_MAX_SESSIONS", "sandbox.max_sessions", "64",
                           "1 to 10000; e.g. 64", "maximum number of live sessions", PLACE_DAEMON},
+    [KEY_MAX_PAUSED] = {"SANDBOX_MAX_PAUSED_SESSIONS", "sandbox.max_paused_sessions", "64",
+                        "0 to 10000; e.g. 16; 0: sessions cannot be paused",
+                        "maximum number of paused sessions; they keep their memory, and do not "
+                        "count as live ones",
+                        PLACE_DAEMON},
+    [KEY_PAUSED_TIME] = {"SANDBOX_PAUSED_TIME", "sandbox.paused_time", "168h",
+                         "more than 0, at most 8760h; e.g. 12h, 168h",
+                         "a paused session ends after this time", PLACE_DAEMON},
     [KEY_SESSION_QUOTA] = {"SANDBOX_SESSION_QUOTA", "sandbox.session_quota", "4g",
                            "1m to 16t; e.g. 512m, 4g",
                            "disk space for the outputs of one session; a session that exceeds it "

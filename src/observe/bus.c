@@ -49,6 +49,8 @@ static const char *const names[_EVENT_TYPE_MAX] = {
     [EVENT_FILE_CHANGED] = "file.changed",
     [EVENT_VISUALIZATION] = "visualization",
     [EVENT_SESSION_ENDED] = "session.ended",
+    [EVENT_SESSION_PAUSED] = "session.paused",
+    [EVENT_SESSION_RESUMED] = "session.resumed",
     [EVENT_GAP] = "gap",
 };
 

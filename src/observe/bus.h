@@ -30,6 +30,8 @@ enum event_type {
     EVENT_FILE_CHANGED,    /* "file.changed": by a call, or seen by a watch */
     EVENT_VISUALIZATION,   /* "visualization": an image was saved */
     EVENT_SESSION_ENDED,   /* "session.ended" with the reason */
+    EVENT_SESSION_PAUSED,  /* "session.paused" */
+    EVENT_SESSION_RESUMED, /* "session.resumed" */
     EVENT_GAP,             /* "gap": events were lost; only made by bus_next() */
     _EVENT_TYPE_MAX,
 };

@@ -32,6 +32,7 @@ enum metric {
     METRIC_QUOTA,    /* bailey_quota_refused_total{quota,tenant} */
     METRIC_RETRIES,  /* bailey_retries_total{what="zygote|broker|box"} */
     METRIC_SESSIONS, /* bailey_sessions{tenant} gauge */
+    METRIC_PAUSED,   /* bailey_paused_sessions{tenant} gauge */
     METRIC_RUNNING,  /* bailey_running{tenant} gauge */
     METRIC_POOL,     /* bailey_pool_boxes{state="ready|wanted"} gauge */
     METRIC_ZYGOTES,  /* bailey_zygotes{tier,state="ready|starting"} gauge */

@@ -65,9 +65,15 @@ static struct found *take_found(struct session_manager *manager, const char *key
  */
 static const char *known_reason(const char *reason)
 {
-    static const char *const reasons[] = {
-        "deleted",  "idle", "age", "over_quota", "box_lost", "engine_stopped", REASON_PROVIDER_GONE,
-        REASON_ROOM};
+    static const char *const reasons[] = {"deleted",
+                                          "idle",
+                                          "age",
+                                          "over_quota",
+                                          "box_lost",
+                                          "engine_stopped",
+                                          REASON_PROVIDER_GONE,
+                                          REASON_ROOM,
+                                          "paused"};
 
     for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
         if (str_equal(reasons[i], reason))
@@ -97,6 +103,7 @@ static void load_execution(void *ctx, const struct index_execution *row)
     execution->argv = strdup(row->argv);
     execution->flags = row->flags;
     execution->timeout_ms = row->deadline_ms;
+    execution->paused_ms = row->paused_ms;
     execution->started_ms = row->started_ms;
     execution->ended_ms = row->ended_ms;
     execution->end = (struct exec_end){
@@ -189,6 +196,10 @@ static void load_session(void *ctx, const struct index_session *row)
     session->idle_ms = row->idle_ms;
     session->next_execution = row->next_execution;
     session->has_box = row->has_box;
+    session->paused_ms = row->ended_ms ? 0 : row->paused_ms;
+    session->flags = row->flags;
+    if (session->paused_ms)
+        session->state = SESSION_PAUSED;
     load_settings(session, row->settings);
     session->limits = session_config(session)->limits;
     session->ended_ms = row->ended_ms;
@@ -242,7 +253,9 @@ static void take_over(struct session *session, struct execution *execution,
                 EXECUTION_UNKEPT; /* the disk was full: some bytes were not stored */
     }
     if (timeout_ms) {
-        uint64_t used = now - MIN(now, execution->started_ms);
+        uint64_t until = session->paused_ms ? session->paused_ms : now;
+        uint64_t begun = time_add(execution->started_ms, execution->paused_ms);
+        uint64_t used = until - MIN(until, begun);
 
         timeout_ms = used < timeout_ms ? timeout_ms - used : 1;
     }
@@ -328,14 +341,22 @@ static void on_done(void *ctx, const struct error *err)
 {
     struct session *session = ctx;
 
+    bool is_paused = session->paused_ms; /* no daemon waits for its answer */
+
     if (err->num < 0) {
         session_lost(session, err);
-        adopted(session->manager);
+        if (!is_paused)
+            adopted(session->manager);
         return;
     }
     ask_baseline(session);
     contexts_settle(session);
     fail_unknown(session);
+    if (is_paused) {
+        guest_install_start(session);
+        session_pause_adopted(session);
+        return;
+    }
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
         guest_install_start(session);
@@ -357,13 +378,17 @@ static void adopt(struct session *session, const struct made *made)
     struct session_template found_template;
     struct error err = {0};
 
-    session_become(session, SESSION_STARTING);
+    if (!session->paused_ms)
+        session_become(session, SESSION_STARTING);
     if (session_apply_template(session, &found_template, &err) < 0)
         log_warning("session %s: %s, continuing without it", session->id, err.text);
     session_stand(session, made);
     session->held_memory = session->limits.memory_bytes;
     tenant_hold(manager->tenants, session->tenant, QUOTA_MEMORY, session->held_memory);
-    manager->adopting++;
+    if (session->paused_ms)
+        box_clock_stop(session->box);
+    else
+        manager->adopting++;
     if (box_hello(session->box, manager->generation, &adopt_events, session, &err) < 0)
         on_done(session, &err);
 }

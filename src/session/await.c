@@ -72,6 +72,14 @@ static bool has_outputs(const struct execution_await *await)
            session_has_output(session, await->execution);
 }
 
+static void on_paused(void *ctx)
+{
+    struct execution_await *await = ctx;
+
+    if (!await->is_collecting) /* a collection is about to fail, and then it is over */
+        on_due(await);
+}
+
 static void on_more(void *ctx)
 {
     struct execution_await *await = ctx;
@@ -92,7 +100,7 @@ static void on_more(void *ctx)
 int execution_await(struct execution_await *await, struct execution *execution,
                     const struct execution_await_spec *spec, struct error *err)
 {
-    static const struct execution_watch_events events = {.more = on_more};
+    static const struct execution_watch_events events = {.more = on_more, .paused = on_paused};
     struct reactor *reactor = execution->session->manager->spec.reactor;
     bool waits = !execution_has_ended(execution);
     bool has_timer = waits && spec->timeout_ms != UINT64_MAX;

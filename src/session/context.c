@@ -307,6 +307,8 @@ void context_advance(struct context *context)
     if (context->running || !context->waiting || context->waits_for_box ||
         session->state >= SESSION_ENDING)
         return;
+    if (session_is_paused(session) && !session_resumes_by_use(session))
+        return; /* it goes on when the session is resumed */
     if (!session_is_ready(session)) {
         context->waits_for_box = true;
         session_box(session, on_box, context);

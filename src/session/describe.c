@@ -58,7 +58,7 @@ json_t *session_json(struct session *session)
     return json_pack(
         "{s:s, s:s, s:s?, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:s?, s:s*, s:o, s:o, s:I, s:I, "
         "s:s, "
-        "s:{s:I, s:I, s:I, s:I}, s:o, s:s, s:o}",
+        "s:{s:I, s:I, s:I, s:I}, s:o, s:s, s:o, s:o, s:s?}",
         "id", session->id, "tenant", session->tenant, "name", session->name, "template",
         session->template_name, "state", session_state_name(session->state), "created_at",
         time_json(session->created_ms), "last_used_at",
@@ -72,7 +72,8 @@ json_t *session_json(struct session *session)
         (json_int_t)limits->memory_bytes, "disk_bytes", (json_int_t)limits->disk_bytes, "pids",
         (json_int_t)limits->pids, "cpu_millis", (json_int_t)limits->cpu_millis, "isolation",
         isolation_json(session), "type", session_config(session)->type, "settings",
-        settings_json(session));
+        settings_json(session), "paused_at", time_json(session->paused_ms), "paused_by",
+        session->paused_ms && session->box ? "signals" : NULL);
 }
 
 static const char *state_word(const struct execution *execution)

@@ -123,6 +123,7 @@ int execution_record(struct execution *execution, struct error *err)
         .argv = execution->argv ? execution->argv : argv,
         .started_ms = execution->started_ms,
         .deadline_ms = execution->timeout_ms,
+        .paused_ms = execution->paused_ms,
         .flags = execution->flags,
         .ended_ms = execution->ended_ms,
         .exit_code = end->exit_code,
@@ -462,10 +463,15 @@ static int request_new(struct session *session, const struct execution_spec *spe
 
 int execution_may_start(struct session *session, struct error *err)
 {
+    int r;
+
     if (session->state >= SESSION_ENDING)
         return session_ended_error(session, err);
     if (session->manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
+    r = session_check_pause(session, err);
+    if (r < 0)
+        return r;
     if (session->running >= LIMIT_COMMANDS)
         return error_set(err, -EAGAIN, ERROR_BAD_INPUT,
                          "%u commands run in this session, which is the most it may have; wait for "

@@ -168,7 +168,7 @@ void input_push(struct execution *execution)
     }
 }
 
-static int check_input(const struct execution *execution, struct error *err)
+static int check_input(struct execution *execution, struct error *err)
 {
     if (execution_has_ended(execution) || execution->state == EXECUTION_CLOSING)
         return error_set(err, -ESRCH, ERROR_EXECUTION_ENDED, "the command %s.%u has ended",
@@ -176,7 +176,7 @@ static int check_input(const struct execution *execution, struct error *err)
     if (!(execution->flags & EXECUTION_STDIN) || execution->input_fd >= 0)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT,
                          "the command was started without an open standard input");
-    return 0;
+    return session_check_pause(execution->session, err);
 }
 
 long execution_stdin(struct execution *execution, const void *data, size_t length,
@@ -275,10 +275,14 @@ int execution_stdin_end(struct execution *execution, struct error *err)
 int execution_signal(struct execution *execution, int signal, struct error *err)
 {
     struct error cancelled = {0};
+    int r;
 
     if (execution_has_ended(execution) || execution->state == EXECUTION_CLOSING)
         return error_set(err, -ESRCH, ERROR_EXECUTION_ENDED, "the command %s.%u has ended",
                          execution->session->id, execution->number);
+    r = session_check_pause(execution->session, err);
+    if (r < 0)
+        return r;
     session_touch(execution->session);
     if (cell_install_cancel(execution))
         return 0;
@@ -296,6 +300,8 @@ int execution_signal(struct execution *execution, int signal, struct error *err)
 int execution_resize(struct execution *execution, unsigned rows, unsigned columns,
                      struct error *err)
 {
+    int r;
+
     if (execution_has_ended(execution))
         return error_set(err, -ESRCH, ERROR_EXECUTION_ENDED, "the command has ended");
     if (!(execution->flags & EXECUTION_PTY))
@@ -304,6 +310,9 @@ int execution_resize(struct execution *execution, unsigned rows, unsigned column
     if (rows == 0 || columns == 0 || rows > LIMIT_TERMINAL || columns > LIMIT_TERMINAL)
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "rows and columns: 1 to %d",
                          LIMIT_TERMINAL);
+    r = session_check_pause(execution->session, err);
+    if (r < 0)
+        return r;
     if (execution->call && execution->session->box) {
         box_resize(execution->session->box, execution->call, rows, columns);
     } else {

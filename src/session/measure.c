@@ -11,12 +11,14 @@ void session_manager_measure(struct session_manager *manager)
 
     metrics_zero(metrics, METRIC_SESSIONS);
     metrics_zero(metrics, METRIC_RUNNING);
+    metrics_zero(metrics, METRIC_PAUSED);
     for (const struct session *session = manager->sessions; session; session = session->next) {
         const char *tenant = session_tenant(session);
 
         if (session->state == SESSION_ENDED)
             continue;
-        metrics_move(metrics, METRIC_SESSIONS, &tenant, 1);
+        metrics_move(metrics, session_is_paused(session) ? METRIC_PAUSED : METRIC_SESSIONS, &tenant,
+                     1);
         metrics_move(metrics, METRIC_RUNNING, &tenant, session->running);
     }
     for (const struct run *run = manager->runs; run; run = run->next) {

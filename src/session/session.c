@@ -78,6 +78,7 @@ void session_free(struct session *session)
         session->completions = completion->next;
         free(completion);
     }
+    free(session->pausing);
     contexts_free(session);
     kernels_free(session);
     json_decref(session->env);
@@ -124,6 +125,8 @@ int session_record(struct session *session, struct error *err)
     CLEANUP(freep) char *notes = session->notes ? json_dumps(session->notes, JSON_COMPACT) : NULL;
     struct index_session row = {
         .notes = notes,
+        .paused_ms = session->ended_ms ? 0 : session->paused_ms,
+        .flags = session->flags,
         .settings = session->settings ? session->settings->text : NULL,
         .name = session->name,
         .env = env ? env : "{}",
@@ -164,6 +167,12 @@ uint64_t session_deadline_ms(const struct session *session)
 {
     uint64_t idle = time_add(session->used_ms, session->idle_ms);
 
+    if (session->state == SESSION_PAUSING)
+        return LIMIT_TIME_MS; /* for a moment */
+    if (session->paused_ms) {
+        idle = time_add(session->paused_ms, session->manager->spec.config->paused_ms);
+        return session->flags & SESSION_OUTLIVES_AGE ? idle : MIN(idle, session->expires_ms);
+    }
     if (session->running > 0 || session->uploads > 0 || session->package_orders)
         return session->expires_ms; /* the session is in use */
     return MIN(idle, session->expires_ms);
@@ -377,6 +386,10 @@ void session_box(struct session *session,
         ready(ctx, NULL, &err);
         return;
     }
+    if (session_check_pause(session, &err) < 0) {
+        ready(ctx, NULL, &err);
+        return;
+    }
     if (session_is_ready(session)) {
         ready(ctx, session->box, NULL);
         return;
@@ -509,6 +522,7 @@ static void leave(struct session *session)
         session->make_serial = 0;
     }
     session_tell_box(session, NULL, &err);
+    session_pause_fail(session, &err);
     pump_stop(&session->pump);
     if (session->box && session->is_box_lost)
         hear_last_words(session);

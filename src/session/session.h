@@ -9,6 +9,9 @@
  *   NEW       no box yet; every call is allowed, the first use makes the box
  *   STARTING  the box is being made (or adopted); calls wait
  *   READY     the box is usable
+ *   PAUSING   its processes are being stopped; calls fail, as in PAUSED
+ *   PAUSED    nothing of it runs; calls that need the box fail, or resume it (resumes_by_use)
+ *   RESUMING  its processes are being continued; calls wait
  *   ENDING    the box is being removed; every call fails
  *   ENDED     only its record, its outputs on disk and the reason are left
  *
@@ -38,6 +41,9 @@ enum session_state {
     SESSION_NEW,
     SESSION_STARTING,
     SESSION_READY,
+    SESSION_PAUSING,
+    SESSION_PAUSED,
+    SESSION_RESUMING,
     SESSION_ENDING,
     SESSION_ENDED,
     _SESSION_STATE_MAX,
@@ -86,6 +92,34 @@ void session_end(struct session *session, const char *reason, void (*done)(void 
 /* The same, with the caller that the audit log names. */
 void session_end_by(struct session *session, const struct caller *caller, const char *reason,
                     void (*done)(void *ctx), void *ctx);
+
+/*
+ * Pausing (pause.c): the session's processes stop where they are and keep their memory; deadlines
+ * of its commands stop with them, its age does not. Waiting calls and streams of its commands end,
+ * operations on files under way fail. done() is called once, perhaps before the call returns,
+ * unless session_pause_leave() found it by its ctx. Errors: session_paused (it is paused already),
+ * too_many_sessions (SANDBOX_MAX_PAUSED_SESSIONS; for resume SANDBOX_MAX_SESSIONS), session_ended,
+ * box_lost. Resuming a session that is not paused does nothing.
+ */
+struct pause_spec {
+    const struct caller *caller; /* NULL: the engine itself. Copied. */
+    bool outlives_age; /* its age limit does not end it while it is paused: its door sets another
+                          one when it is resumed */
+};
+typedef void (*pause_done)(void *ctx, const struct error *err);
+void session_pause(struct session *session, const struct pause_spec *spec, pause_done done,
+                   void *ctx);
+void session_resume(struct session *session, const struct caller *caller, pause_done done,
+                    void *ctx);
+void session_pause_leave(struct session *session, const void *ctx);
+bool session_is_paused(const struct session *session); /* or about to be, or being resumed */
+/*
+ * Whether a call may use what is in its box now; session_box() asks it too. A paused session that
+ * resumes by use is resumed. Errors: session_paused, too_many_sessions.
+ */
+int session_check_pause(struct session *session, struct error *err);
+/* A call that needs its box resumes it (session_spec). */
+bool session_resumes_by_use(const struct session *session);
 
 /*
  * The box, made if the session has none yet: ready() with the box, or with an error and NULL; from
@@ -151,6 +185,7 @@ struct execution_watcher;
 struct execution_watch_events {
     void (*started)(void *ctx); /* may be NULL */
     void (*more)(void *ctx);    /* output, or the end */
+    void (*paused)(void *ctx);  /* its session is being paused: the client is told; may be NULL */
 };
 struct execution_watcher *execution_watch(struct execution *execution, bool paces,
                                           const struct execution_watch_events *events, void *ctx);

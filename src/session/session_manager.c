@@ -135,7 +135,13 @@ static void on_expiry(void *ctx)
             session_touch(session); /* an upload is under way */
             continue;
         }
-        session_end(session, now >= session->expires_ms ? "age" : "idle", NULL, NULL);
+        if (session->paused_ms)
+            session_end(session, session_paused_too_long(session, now) ? "paused" : "age", NULL,
+                        NULL);
+        else if (now >= session->expires_ms && session->flags & SESSION_PAUSES_AT_END)
+            session_pause_expired(session);
+        else
+            session_end(session, now >= session->expires_ms ? "age" : "idle", NULL, NULL);
     }
     session_manager_expect(manager);
 }
@@ -422,7 +428,7 @@ unsigned session_manager_retry_s(const struct session_manager *manager)
     uint64_t now = session_manager_now_ms(), next = UINT64_MAX;
 
     for (const struct session *session = manager->sessions; session; session = session->next) {
-        if (is_alive(session))
+        if (is_alive(session) && !session_is_paused(session))
             next = MIN(next, session_deadline_ms(session));
     }
     return next == UINT64_MAX || next < now ? 1 : (unsigned)((next - now + 999) / 1000);
@@ -480,6 +486,7 @@ static int check_create(struct session_manager *manager, const struct session_sp
                         struct error *err)
 {
     int r = check_name(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, spec->name, err);
+    unsigned live;
 
     if (r == 0)
         r = session_manager_template_of(manager, config, spec->template_name, found_template, err);
@@ -489,12 +496,13 @@ static int check_create(struct session_manager *manager, const struct session_sp
         return r;
     if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
-    if (manager->alive >= manager->spec.config->max_sessions &&
+    live = manager->alive - session_manager_paused_count(manager);
+    if (live >= manager->spec.config->max_sessions &&
         !session_manager_make_room(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, true))
         return error_set(err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
                          "%u sessions are live, the maximum of SANDBOX_MAX_SESSIONS; one ends in "
                          "%u s at the latest, or at once when you delete one",
-                         manager->alive, session_manager_retry_s(manager));
+                         live, session_manager_retry_s(manager));
     return 0;
 }
 
@@ -535,6 +543,8 @@ int session_manager_create(struct session_manager *manager, const struct session
     session->limits = config->limits;
     session_take_template(session, &found_template);
     session->is_provisional = spec->is_provisional;
+    session->flags = (spec->pauses_at_end ? SESSION_PAUSES_AT_END : 0) |
+                     (spec->resumes_by_use ? SESSION_RESUMES_BY_USE : 0);
     if (spec->is_spare)
         session->idle_ms = MIN(session->idle_ms, (uint64_t)SPARE_IDLE_MS);
     r = usage_session(session, err);

@@ -194,8 +194,10 @@ struct session_spec {
     json_t *env;                 /* object of strings, or NULL; borrowed */
     uint64_t idle_ms;            /* 0: as configured */
     uint64_t age_ms;             /* 0: as configured */
-    json_t *settings; /* {KEY: text} where the caller has none; NULL: the daemon's. Borrowed. */
-    json_t *notes;    /* of the door, session_notes(); NULL: none. Borrowed. */
+    json_t *settings;    /* {KEY: text} where the caller has none; NULL: the daemon's. Borrowed. */
+    json_t *notes;       /* of the door, session_notes(); NULL: none. Borrowed. */
+    bool pauses_at_end;  /* at its age limit it is paused, and not ended */
+    bool resumes_by_use; /* while it is paused, a call that needs its box resumes it */
     bool is_spare; /* made by one call that named no session: its idle time is SPARE_IDLE_MS, and it
                       goes first where room is needed, until session_promote() */
     bool is_provisional; /* if the broker dies before session_complete(), the session is removed */

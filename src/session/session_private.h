@@ -85,6 +85,11 @@ struct session {
     json_t *notes; /* of the door that made it; NULL: none */
     enum session_state state;
     uint64_t created_ms, used_ms, expires_ms, idle_ms; /* wall clock */
+    uint64_t paused_ms;      /* wall clock: since when it is paused; 0: it is not */
+    uint32_t flags;          /* SESSION_*, in its row of the index */
+    struct pausing *pausing; /* pause.c: callers that wait; NULL: none */
+    struct caller pauser;    /* the caller of the pause or the resumption under way */
+    bool wants_resume;       /* PAUSING: it is resumed as soon as it is paused */
     uint32_t next_execution;
     bool has_box;        /* a box was made at some time */
     bool is_spare;       /* one call made it: session_spec */
@@ -172,6 +177,11 @@ enum execution_state {
 #define EXECUTION_UNKEPT 128u /* output could not be stored completely */
 #define EXECUTION_CELL 256u
 #define EXECUTION_EVENTS_CUT 512u /* LIMIT_CELL_EVENTS */
+
+/* session.flags */
+#define SESSION_PAUSES_AT_END 1u
+#define SESSION_RESUMES_BY_USE 2u
+#define SESSION_OUTLIVES_AGE 4u /* paused: the age limit does not end it */
 
 #define CONTEXT_ID_MAX 16
 #define KERNEL_NOTE_MAX 160
@@ -284,6 +294,7 @@ struct execution {
     enum execution_state state;
     uint64_t started_ms, ended_ms; /* wall clock */
     uint64_t timeout_ms;
+    uint64_t paused_ms; /* the time that it stood still before its session was resumed last */
     struct spool out[BOX_STREAMS];
     struct buf early[BOX_STREAMS]; /* the whole stream, while it is short; out[] has no file then */
     bool is_in_row[BOX_STREAMS];   /* its row in the index has the whole stream */
@@ -504,8 +515,20 @@ void execution_save(struct execution *execution);
 extern const struct exec_events execution_exec_events;
 size_t execution_output(void *ctx, enum box_stream stream, const void *data, size_t length);
 
+/* pause.c */
+int session_paused_error(const struct session *session, struct error *err);
+/* Those that are paused, or about to be, or being resumed: they do not count as live. */
+unsigned session_manager_paused_count(const struct session_manager *manager);
+/* Its limit as a paused session is over, and not its age limit. */
+bool session_paused_too_long(const struct session *session, uint64_t now_ms);
+/* PAUSED, and its box has answered its new broker. */
+void session_pause_adopted(struct session *session);
+void session_pause_fail(struct session *session, const struct error *err); /* it ends */
+void session_pause_expired(struct session *session); /* SESSION_PAUSES_AT_END: its time is over */
+
 /* watching.c */
 void execution_tell(struct execution *execution, bool has_started);
+void execution_tell_paused(struct execution *execution);
 /* How many more bytes of a stream the slowest pacing watcher allows. */
 uint64_t execution_room(const struct execution *execution, int stream);
 

@@ -42,6 +42,20 @@ void execution_tell(struct execution *execution, bool has_started)
     execution->users--;
 }
 
+void execution_tell_paused(struct execution *execution)
+{
+    execution->users++; /* as in execution_tell() */
+    execution->telling++;
+    for (struct execution_watcher *watcher = execution->watchers; watcher;
+         watcher = watcher->next) {
+        if (!watcher->has_left && watcher->events->paused)
+            watcher->events->paused(watcher->ctx);
+    }
+    if (--execution->telling == 0)
+        sweep_watchers(execution);
+    execution->users--;
+}
+
 static bool is_watched(const struct execution *execution)
 {
     for (const struct execution_watcher *at = execution->watchers; at; at = at->next) {

@@ -140,20 +140,26 @@ static const char version_14[] =
     " ON DELETE CASCADE, PRIMARY KEY (id, response)) WITHOUT ROWID;"
     "CREATE INDEX response_item_by_response ON response_item (response);";
 
-static const char *const migrations[] = {version_1,  version_2,  version_3,  version_4,  version_5,
-                                         version_6,  version_7,  version_8,  version_9,  version_10,
-                                         version_11, version_12, version_13, version_14, NULL};
+/* Paused sessions: since when, and what a door asked for; and how long executions stood still. */
+static const char version_15[] =
+    "ALTER TABLE session ADD COLUMN paused_ms INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE session ADD COLUMN flags INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE execution ADD COLUMN paused_ms INTEGER NOT NULL DEFAULT 0;";
+
+static const char *const migrations[] = {
+    version_1, version_2,  version_3,  version_4,  version_5,  version_6,  version_7,  version_8,
+    version_9, version_10, version_11, version_12, version_13, version_14, version_15, NULL};
 
 static const struct database_schema schema = {.application = INDEX_APPLICATION,
                                               .migrations = migrations};
 
 #define SESSION_COLUMNS                                                                            \
     "id, name, env, created_ms, used_ms, expires_ms, idle_ms, next_execution, has_box, ended_ms, " \
-    "reason, template, tenant, provider, settings, notes"
+    "reason, template, tenant, provider, settings, notes, paused_ms, flags"
 #define EXECUTION_COLUMNS                                                                        \
     "session, number, call, argv, started_ms, deadline_ms, flags, ended_ms, exit_code, signal, " \
     "duration_ns, out_bytes, err_bytes, error_code, error_text, cpu_us, max_rss_bytes, "         \
-    "event_bytes, cell"
+    "event_bytes, cell, paused_ms"
 #define OUTPUT_COLUMNS "out_data, err_data, event_data"
 #define CONTEXT_COLUMNS                                                                   \
     "session, number, language, name, cwd, is_default, kernel, warm, cells, started_ms, " \
@@ -178,7 +184,7 @@ static const struct database_schema schema = {.application = INDEX_APPLICATION,
 
 static const char *const texts[_STATEMENT_MAX] = {
     [PUT_SESSION] =
-        "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        "INSERT INTO session (" SESSION_COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
         " ON CONFLICT (id) DO UPDATE SET name = excluded.name, env = excluded.env,"
         " created_ms = excluded.created_ms, used_ms = excluded.used_ms,"
         " expires_ms = excluded.expires_ms, idle_ms = excluded.idle_ms,"
@@ -186,7 +192,7 @@ static const char *const texts[_STATEMENT_MAX] = {
         " ended_ms = excluded.ended_ms, reason = excluded.reason,"
         " template = excluded.template, tenant = excluded.tenant,"
         " provider = excluded.provider, settings = excluded.settings,"
-        " notes = excluded.notes",
+        " notes = excluded.notes, paused_ms = excluded.paused_ms, flags = excluded.flags",
     /* The order comes from an index: sorting would hold every environment in memory. */
     [EACH_SESSION] = "SELECT " SESSION_COLUMNS " FROM session ORDER BY created_ms, id",
     [FORGET_ENV] = "UPDATE session SET env = '{}' WHERE ended_ms <> 0 AND env <> '{}'",
@@ -194,7 +200,7 @@ static const char *const texts[_STATEMENT_MAX] = {
               " ORDER BY ended_ms DESC, created_ms DESC LIMIT -1 OFFSET ?)",
     [PUT_EXECUTION] =
         "INSERT INTO execution (" EXECUTION_COLUMNS ", " OUTPUT_COLUMNS
-        ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
         " ON CONFLICT (session, number) DO UPDATE SET call = excluded.call, argv = excluded.argv,"
         " started_ms = excluded.started_ms, deadline_ms = excluded.deadline_ms,"
         " flags = excluded.flags, ended_ms = excluded.ended_ms, exit_code = excluded.exit_code,"
@@ -203,7 +209,8 @@ static const char *const texts[_STATEMENT_MAX] = {
         " error_code = excluded.error_code, error_text = excluded.error_text,"
         " cpu_us = excluded.cpu_us, max_rss_bytes = excluded.max_rss_bytes,"
         " event_bytes = excluded.event_bytes, cell = excluded.cell,"
-        " out_data = excluded.out_data, err_data = excluded.err_data,"
+        " paused_ms = excluded.paused_ms, out_data = excluded.out_data, err_data = "
+        "excluded.err_data,"
         " event_data = excluded.event_data",
     /* Output itself is not read: of a long list it would be much. */
     [EACH_EXECUTION] = "SELECT " EXECUTION_COLUMNS ", out_data IS NOT NULL, err_data IS NOT NULL,"
@@ -530,6 +537,8 @@ int index_put_session(struct index *index, const struct index_session *session, 
     index_put_text(&place, session->provider);
     index_put_text(&place, session->settings);
     index_put_text(&place, session->notes);
+    index_put_number(&place, session->paused_ms);
+    index_put_number(&place, session->flags);
     return index_run(&place, err);
 }
 
@@ -559,6 +568,8 @@ static void session_row(struct place *place, void *ctx)
     session.provider = index_take_text(place);
     session.settings = index_take_text(place);
     session.notes = index_take_text(place);
+    session.paused_ms = index_take_number(place);
+    session.flags = (uint32_t)index_take_number(place);
     if (place->code == SQLITE_OK)
         call->each(call->ctx, &session);
 }

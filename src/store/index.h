@@ -48,6 +48,8 @@ struct index_session {
     const char *provider;      /* the name of what made its box; NULL: there was none yet */
     const char *settings;      /* JSON object {KEY: text}; NULL: those of the daemon */
     const char *notes;         /* JSON object of the door that made it; NULL: none */
+    uint64_t paused_ms;        /* since when it is paused; 0: it is not */
+    uint32_t flags;            /* SESSION_* of session/, opaque here */
 };
 /* Inserts or replaces the row. */
 int index_put_session(struct index *index, const struct index_session *session, struct error *err);
@@ -77,6 +79,7 @@ struct index_execution {
     uint64_t started_ms;
     uint64_t deadline_ms; /* 0: none */
     uint32_t flags;       /* EXECUTION_* of session/, opaque here */
+    uint64_t paused_ms;   /* how long it stood still, until its session was resumed last */
     uint64_t ended_ms;    /* 0: it runs, as far as is known */
     int exit_code, signal;
     uint64_t duration_ns;

@@ -32,6 +32,7 @@ static int put_execution(struct index *index, const struct index_execution *exec
     index_put_number(&place, execution->max_rss_bytes);
     index_put_number(&place, execution->event_bytes);
     index_put_text(&place, execution->cell);
+    index_put_number(&place, execution->paused_ms);
     for (int i = 0; i < INDEX_STREAMS; i++)
         index_put_bytes(&place, execution->data[i].bytes, execution->data[i].length);
     return index_run(&place, err);
@@ -97,6 +98,7 @@ static void execution_row(struct place *place, void *ctx)
     execution.max_rss_bytes = index_take_number(place);
     execution.event_bytes = index_take_number(place);
     execution.cell = index_take_text(place);
+    execution.paused_ms = index_take_number(place);
     for (int i = 0; i < INDEX_STREAMS; i++)
         execution.has_data[i] = index_take_number(place) != 0;
     if (place->code == SQLITE_OK)

@@ -36,6 +36,9 @@ static const struct {
     {ERROR_UNKNOWN_PARAMETER, "Correct the parameters and call again."},
     {ERROR_SESSION_NOT_FOUND, "Use the session_id of an earlier reply, or leave 'session' out."},
     {ERROR_SESSION_AMBIGUOUS, "Give more of the session's id."},
+    {ERROR_SESSION_PAUSED, "Nothing in the session is lost, and nothing in it runs until it is "
+                           "resumed. Ask the user for 'bailey session resume', or leave "
+                           "'session' out for a new one."},
     {ERROR_SESSION_ENDED, "The session is gone with its files. Leave 'session' out for a new one "
                           "and write the files again."},
     {ERROR_TOO_MANY_SESSIONS, "Use a session that is there, or wait until one has ended."},

@@ -47,7 +47,8 @@ static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct fra
     [FRAME_REMOVE] = file_remove,     [FRAME_CHMOD] = file_chmod,
     [FRAME_WATCH] = file_watch,       [FRAME_CANCEL] = handle_cancel,
     [FRAME_KERNEL] = kernel_given,    [FRAME_CELL] = command_cell,
-    [FRAME_ZYGOTE] = zygote_start,
+    [FRAME_ZYGOTE] = zygote_start,    [FRAME_FREEZE] = warden_freeze,
+    [FRAME_THAW] = warden_thaw,
 };
 
 void dispatch_frame(struct warden *warden, const struct frame *frame)

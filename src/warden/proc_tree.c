@@ -1,5 +1,5 @@
 /*
- * proc_tree.c - all processes of the box except the warden: counted and killed.
+ * proc_tree.c - all processes of the box except the warden: counted, stopped and killed.
  *
  * With a pid namespace the kernel knows which processes are in the box. Without one the warden is
  * the subreaper of all its descendants, and has to find them: orphans become our children, so
@@ -389,4 +389,69 @@ void proc_tree_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd)
     }
     kill(-root, SIGKILL);
     signal_root(root, root_fd, SIGKILL);
+}
+
+static bool has_all(const struct sandbox *sandbox)
+{
+    return sandbox->plan->has_namespaces || sandbox->has_scope; /* as in proc_tree_kill() */
+}
+
+/* Processes that are not stopped yet; each is sent the signal, if kill(2) of all cannot. */
+static size_t stop_rest(const struct sandbox *sandbox)
+{
+    const struct proc_tree *proc_tree = proc_tree_read(sandbox);
+    size_t running = 0;
+
+    for (size_t i = 0; i < proc_tree->count; i++) {
+        const struct member *member = &proc_tree->members[i];
+
+        if (member->is_dead || member->is_stopped)
+            continue;
+        if (!has_all(sandbox))
+            kill(member->pid, SIGSTOP);
+        running++;
+    }
+    return running;
+}
+
+size_t proc_tree_stop(const struct sandbox *sandbox, pid_t *ret, size_t room)
+{
+    const struct proc_tree *proc_tree = proc_tree_read(sandbox);
+    size_t count = 0;
+
+    for (size_t i = 0; i < proc_tree->count && count < room; i++) {
+        if (proc_tree->members[i].is_stopped)
+            ret[count++] = proc_tree->members[i].pid;
+    }
+    /* One call for all is atomic in the kernel: no process can fork past it. */
+    if (has_all(sandbox))
+        kill(-1, SIGSTOP);
+    for (int tries = 0; tries < STOP_TRIES && stop_rest(sandbox) > 0; tries++)
+        wait_a_little();
+    return count;
+}
+
+static bool has_pid(const pid_t *pids, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+void proc_tree_continue(const struct sandbox *sandbox, const pid_t *stopped, size_t count)
+{
+    struct proc_tree *proc_tree = proc_tree_read(sandbox);
+
+    if (has_all(sandbox) && (proc_tree->count == 0 || proc_tree->count == PROC_TREE_MAX)) {
+        kill(-1, SIGCONT); /* they cannot be listed */
+        return;
+    }
+    /* A child has a higher number than its parent, unless the numbers have wrapped around. */
+    qsort(proc_tree->members, proc_tree->count, sizeof(proc_tree->members[0]), compare_pids);
+    for (size_t i = proc_tree->count; i-- > 0;) {
+        if (!has_pid(stopped, count, proc_tree->members[i].pid))
+            kill(proc_tree->members[i].pid, SIGCONT);
+    }
 }

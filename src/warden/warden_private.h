@@ -25,6 +25,7 @@
 struct command;
 struct drain;
 struct file_op;
+struct frozen;
 struct rusage;
 struct notify;
 struct stream;
@@ -60,6 +61,7 @@ struct warden {
     bool has_guests;     /* one was started, and processes of it may still exist */
     bool watchdog_fired; /* memory exceeded the limit that only we enforce */
     bool disk_was_full;
+    struct frozen *frozen; /* freeze.c: the box's processes are stopped; NULL: they are not */
     struct kernel_memory kernel_memory;
 };
 
@@ -202,6 +204,7 @@ bool process_locks_are_over(const struct sandbox *sandbox, bool *ret_is_hidden);
 int watch_start(struct warden *warden);
 void watch_somebody(struct warden *warden); /* a guest was started */
 void watch_clock(struct warden *warden);    /* the same, by another process */
+void watch_rest(struct warden *warden);     /* no look before watch_clock(): nothing runs */
 bool watch_disk_full(const struct warden *warden);
 
 /* proc_tree.c: all processes of the box except the warden */
@@ -214,6 +217,17 @@ bool proc_tree_is_quiet(const struct sandbox *sandbox);
  */
 void proc_tree_kill_tree(const struct sandbox *sandbox, pid_t root, int root_fd);
 uint64_t proc_tree_memory(const struct sandbox *sandbox); /* bytes, roughly */
+/*
+ * SIGSTOP to all, until they are seen stopped (or cannot be, deep in the kernel: they stop when
+ * they leave it). `ret` gets those that were stopped already, at most `room`; returns how many.
+ */
+size_t proc_tree_stop(const struct sandbox *sandbox, pid_t *ret, size_t room);
+/* SIGCONT to all but these; children before their parents, which then never see them stopped. */
+void proc_tree_continue(const struct sandbox *sandbox, const pid_t *stopped, size_t count);
+
+/* freeze.c: FREEZE and THAW */
+void warden_freeze(struct warden *warden, const struct frame *frame);
+void warden_thaw(struct warden *warden, const struct frame *frame);
 
 void warden_reap(struct warden *warden);
 

@@ -221,9 +221,15 @@ void watch_somebody(struct warden *warden)
     watch_clock(warden);
 }
 
+void watch_rest(struct warden *warden)
+{
+    set_clock(warden->timer.fd, 0);
+    warden->has_clock = false;
+}
+
 void watch_clock(struct warden *warden)
 {
-    if (warden->has_clock)
+    if (warden->has_clock || warden->frozen)
         return;
     if (set_clock(warden->timer.fd, WATCH_MS) < 0)
         warden_end(warden); /* limits that nothing else enforces */

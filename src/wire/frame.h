@@ -78,6 +78,9 @@ enum frame_type {
     FRAME_LOST, /* id: why the box is lost, enum launcher_why of launcher/protocol.h */
     /* host to warden, once */
     FRAME_ZYGOTE, /* start the box's zygote: as EXEC, id 0; nothing is answered */
+    /* host to warden */
+    FRAME_FREEZE, /* stop all processes of the box except the warden; answered by DONE */
+    FRAME_THAW,   /* continue them, except those that were stopped before; answered by DONE */
     _FRAME_TYPE_MAX,
 };
 

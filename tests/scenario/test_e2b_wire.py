@@ -128,7 +128,7 @@ def test_errors_have_their_status_as_a_number_in_the_body(server):
     status, _, body = server.control("GET", "/v2/sandboxes", **{"X-API-KEY": "e2b_" + "0" * 40})
     assert (status, body["code"]) == (401, 401)
     for body, word in (({}, "templateID"), ({"templateID": "base", "timeout": 0}, "timeout"),
-                       ({"templateID": "base", "autoPause": True}, "pause"), ({"templateID": "base", "mcp": {"x": {}}}, "mcp")):
+                       ({"templateID": "base", "autoPauseMemory": False}, "memory"), ({"templateID": "base", "mcp": {"x": {}}}, "mcp")):
         status, _, told = server.control("POST", "/v2/sandboxes", body)
         assert status == 400 and word in told["message"], told
 

@@ -63,6 +63,7 @@ export type ErrorCode =
     | "session_ambiguous"
     | "session_ended"
     | "session_not_found"
+    | "session_paused"
     | "setting_differs"
     | "shutting_down"
     | "template_in_use"
@@ -391,12 +392,14 @@ export interface Session {
     tenant?: string;
     name?: string | null;
     template?: string | null;
-    state: "new" | "starting" | "ready" | "ending" | "ended";
+    state: "new" | "starting" | "ready" | "pausing" | "paused" | "resuming" | "ending" | "ended";
     created_at?: string;
     last_used_at?: string;
     expires_at?: string | null;
     age_limit_at?: string | null;
     idle_timeout_s?: number;
+    paused_at?: string | null;
+    paused_by?: string | null;
     ended_at?: string | null;
     end_reason?: string | null;
     provider?: string;
@@ -970,12 +973,14 @@ export const operations = {
     openSession: { method: "GET", path: "/v1/sessions/{id}/ws" },
     openTerminal: { method: "GET", path: "/v1/sessions/{id}/pty/ws" },
     openapi: { method: "GET", path: "/openapi.json" },
+    pauseSession: { method: "POST", path: "/v1/sessions/{id}/pause" },
     readArtifact: { method: "GET", path: "/v1/artifacts/{id}" },
     readFile: { method: "GET", path: "/v1/sessions/{id}/files" },
     readOutput: { method: "GET", path: "/v1/sessions/{id}/outputs/{name}" },
     reload: { method: "POST", path: "/v1/reload" },
     resizeTerminal: { method: "POST", path: "/v1/sessions/{id}/processes/{execution}/resize" },
     restartContext: { method: "POST", path: "/v1/sessions/{id}/contexts/{context}/restart" },
+    resumeSession: { method: "POST", path: "/v1/sessions/{id}/resume" },
     rotateKey: { method: "POST", path: "/v1/keys/{id}/rotate" },
     run: { method: "POST", path: "/v1/run" },
     runCell: { method: "POST", path: "/v1/sessions/{id}/code" },
@@ -1060,7 +1065,9 @@ export const DAEMON_SETTINGS: readonly string[] = [
     "SANDBOX_LISTEN",
     "SANDBOX_LOG_TIME",
     "SANDBOX_MAX_CONCURRENT",
+    "SANDBOX_MAX_PAUSED_SESSIONS",
     "SANDBOX_MAX_SESSIONS",
+    "SANDBOX_PAUSED_TIME",
     "SANDBOX_POOL_MEMORY",
     "SANDBOX_POOL_SIZE",
     "SANDBOX_QUEUE",

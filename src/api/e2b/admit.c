@@ -195,6 +195,7 @@ static int find_target(struct e2b *e2b, const struct http_request *http, struct 
 {
     static const char *const once[] = {"E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token"};
     struct e2b_target target;
+    int r;
 
     for (size_t i = 0; i < ARRAY_SIZE(once); i++)
         if (http_header_differs(http, once[i]))
@@ -210,7 +211,10 @@ static int find_target(struct e2b *e2b, const struct http_request *http, struct 
     if (target.is_debug)
         return e2b_debug_session(e2b, http, ret, err);
     *ret = e2b_find(e2b, NULL, target.id);
-    return *ret ? check_token(e2b, *ret, http, err) : not_found(err);
+    if (!*ret)
+        return not_found(err);
+    r = check_token(e2b, *ret, http, err);
+    return r < 0 ? r : session_check_pause(*ret, err); /* traffic may resume it */
 }
 
 /* The caller is the key that made the sandbox. */

@@ -182,6 +182,7 @@ const char *e2b_code_of(const struct error *err)
         {ERROR_BUSY, "resource_exhausted"},
         {ERROR_SESSION_NOT_FOUND, "unavailable"},
         {ERROR_SESSION_ENDED, "unavailable"},
+        {ERROR_SESSION_PAUSED, "unavailable"},
         {ERROR_BOX_LOST, "unavailable"},
         {ERROR_SHUTTING_DOWN, "unavailable"},
         {ERROR_NOT_A_TERMINAL, "failed_precondition"},

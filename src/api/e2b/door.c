@@ -25,9 +25,6 @@ extern const struct door_ops e2b_door;
     {.method = verb, .path = address, .body = BODY_JSON, .status = 501, .type = TYPE_JSON, \
      .scope = SCOPE_SESSIONS, .description = why, .handle = e2b_not_here}
 
-#define NO_PAUSE                                                                            \
-    "this server cannot pause sandboxes yet: it runs until its timeout, which "             \
-    "POST /sandboxes/{id}/timeout sets anew"
 #define NO_SNAPSHOTS "this server makes no snapshots of sandboxes and no forks"
 #define NO_TEMPLATES                                                                       \
     "this server builds no templates for E2B's clients: 'bailey template build' makes one, " \
@@ -54,7 +51,7 @@ static const struct door_route routes[] = {
     CONTROL("GET", "/sandboxes/{id}/logs", e2b_logs, BODY_NONE),
     CONTROL("GET", "/v2/sandboxes/{id}/logs", e2b_logs_v2, BODY_NONE),
     CONTROL("POST", "/sandboxes/{id}/resume", e2b_resume, BODY_JSON),
-    NOT_HERE("POST", "/sandboxes/{id}/pause", NO_PAUSE),
+    CONTROL("POST", "/sandboxes/{id}/pause", e2b_pause, BODY_JSON),
     NOT_HERE("POST", "/sandboxes/{id}/snapshots", NO_SNAPSHOTS),
     NOT_HERE("POST", "/sandboxes/{id}/fork", NO_SNAPSHOTS),
     NOT_HERE("GET", "/snapshots", NO_SNAPSHOTS),

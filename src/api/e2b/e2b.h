@@ -159,6 +159,14 @@ void e2b_create(struct door_call *call);
 void e2b_create_v2(struct door_call *call);
 void e2b_connect(struct door_call *call);
 void e2b_resume(struct door_call *call);
+void e2b_pause(struct door_call *call);
+/* sandbox.c: what create, connect and resume answer; and a body that is an object, NULL: answered
+ */
+json_t *e2b_sandbox_json(const struct e2b *e2b, const struct session *session);
+json_t *e2b_body(struct door_call *call);
+/* pause.c: resumes it with this timeout, and answers */
+void e2b_resume_for(struct door_call *call, struct session *session, uint64_t timeout_ms);
+int e2b_check_pause_wishes(json_t *body, struct error *err);
 void e2b_get(struct door_call *call);
 void e2b_delete(struct door_call *call);
 void e2b_list(struct door_call *call);

@@ -67,6 +67,7 @@ void e2b_file_fail_http(struct e2b_file *file, const struct error *err)
     status = str_equal(told.code, ERROR_DISK_FULL)        ? 507
              : str_equal(told.code, ERROR_PATH_NOT_FOUND) ? 404
              : str_equal(told.code, ERROR_SESSION_ENDED)  ? 502
+             : str_equal(told.code, ERROR_SESSION_PAUSED) ? 502
              : str_equal(told.code, ERROR_BOX_LOST)       ? 502
              : str_equal(told.code, ERROR_ENGINE)         ? 500
                                                           : 400;

@@ -34,7 +34,8 @@ static void fail_error(struct door_call *call, const struct error *err)
     unsigned status = front_error_status(err->code ? err->code : ERROR_ENGINE);
 
     front_denied(call->front, call->http, err);
-    if (str_equal(err->code, ERROR_SESSION_ENDED) || str_equal(err->code, ERROR_BOX_LOST))
+    if (str_equal(err->code, ERROR_SESSION_ENDED) || str_equal(err->code, ERROR_SESSION_PAUSED) ||
+        str_equal(err->code, ERROR_BOX_LOST))
         status = 502;
     fail_text(call->http, status, err->text);
 }
@@ -216,6 +217,8 @@ static void on_event(void *ctx, const char *id, const char *name, json_t *data)
              json_pack("{s:s, s:O, s:O, s:O}", "type", "error", "name",
                        json_object_get(data, "name"), "value", json_object_get(data, "value"),
                        "traceback", json_object_get(data, "traceback")));
+    } else if (str_equal(name, "closed")) {
+        running->stream.is_broken = true; /* as at its end: clients ask whether the sandbox runs */
     } else if (str_equal(name, "exit")) {
         exit_line(running, data);
     }

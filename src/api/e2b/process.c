@@ -25,7 +25,7 @@ struct process_stream {
     struct reactor_timer *limit; /* of a stream that its client wants to end; NULL: none */
     uint64_t ping_ms;
     uint64_t offset[BOX_STREAMS];
-    bool was_started, is_pty;
+    bool was_started, is_pty, is_paused;
     char cwd[200]; /* for an error about it */
 };
 
@@ -162,12 +162,23 @@ static void on_fill(void *ctx)
     execution_watch_at(process->watcher, process->offset);
     if (has_ended && !has_more && !process->stream.is_broken)
         send_end(process);
+    else if (process->is_paused && !has_ended && !has_more && !process->stream.is_over)
+        e2b_stream_end(&process->stream, "unavailable",
+                       "the sandbox was paused; its processes go on when it is resumed");
 }
 
 static void on_more(void *ctx)
 {
     struct process_stream *process = ctx;
 
+    http_reply_more(process->stream.http);
+}
+
+static void on_paused(void *ctx)
+{
+    struct process_stream *process = ctx;
+
+    process->is_paused = true;
     http_reply_more(process->stream.http);
 }
 
@@ -210,7 +221,8 @@ static void on_freed(void *ctx)
 static void follow(struct door_call *call, struct session *session, struct execution *execution,
                    uint64_t limit_ms, const char *cwd)
 {
-    static const struct execution_watch_events events = {.started = on_more, .more = on_more};
+    static const struct execution_watch_events events = {
+        .started = on_more, .more = on_more, .paused = on_paused};
     struct process_stream *process = calloc(1, sizeof(*process));
     bool from_end = !cwd; /* only output that comes from now on */
 

@@ -56,8 +56,9 @@ void e2b_fail_error(struct door_call *call, const struct error *err)
     char retry[64];
 
     front_denied(call->front, call->http, err);
-    if (call->route->is_open && (str_equal(err->code, ERROR_SESSION_NOT_FOUND) ||
-                                 str_equal(err->code, ERROR_SESSION_ENDED))) {
+    if (call->route->is_open &&
+        (str_equal(err->code, ERROR_SESSION_NOT_FOUND) ||
+         str_equal(err->code, ERROR_SESSION_PAUSED) || str_equal(err->code, ERROR_SESSION_ENDED))) {
         e2b_not_found(call->http, e2b_target_of(call->http, &target) ? target.id : "");
         return;
     }

@@ -40,7 +40,7 @@ static const char *template_of(const struct session *session)
 }
 
 /* What create, connect and resume answer. */
-static json_t *sandbox_json(const struct e2b *e2b, const struct session *session)
+json_t *e2b_sandbox_json(const struct e2b *e2b, const struct session *session)
 {
     char token[E2B_TOKEN_MAX];
 
@@ -60,8 +60,7 @@ static json_t *metadata_of(const struct session *session)
 
 static const char *state_of(const struct session *session)
 {
-    (void)session;
-    return "running";
+    return session_is_paused(session) ? "paused" : "running";
 }
 
 unsigned e2b_cpus(const struct session *session)
@@ -91,7 +90,7 @@ static json_t *listed_json(const struct session *session)
 static json_t *detail_json(struct e2b *e2b, const struct principal *who,
                            const struct session *session)
 {
-    CLEANUP(json_decrefp) json_t *sandbox = sandbox_json(e2b, session);
+    CLEANUP(json_decrefp) json_t *sandbox = e2b_sandbox_json(e2b, session);
     json_t *detail = listed_json(session);
     bool pauses = json_is_true(json_object_get(session_notes(session), "pauses"));
 
@@ -110,7 +109,7 @@ static json_t *detail_json(struct e2b *e2b, const struct principal *who,
 
 /* ---- create ---- */
 
-static json_t *read_body(struct door_call *call)
+json_t *e2b_body(struct door_call *call)
 {
     struct schema_problem problem = {0};
     json_t *body;
@@ -149,9 +148,6 @@ static int check_wishes(json_t *body, struct error *err)
         const char *name, *why;
     } rows[] = {
         {"mcp", "mcp: this server runs no MCP gateway in sandboxes; its own MCP server is at /mcp"},
-        {"autoPause",
-         "autoPause: this server cannot pause sandboxes yet; without it a sandbox ends "
-         "at its timeout"},
         {"iam", "iam: this server registers no workload identities"},
         {"volumeMounts", "volumeMounts: this server has no volumes"},
         {"network", "network: rules for a single sandbox are not supported; what sandboxes may "
@@ -161,7 +157,7 @@ static int check_wishes(json_t *body, struct error *err)
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
         if (is_asked(body, rows[i].name))
             return bad(err, rows[i].why);
-    return 0;
+    return e2b_check_pause_wishes(body, err);
 }
 
 static bool is_text_object(json_t *object)
@@ -297,6 +293,9 @@ static int create(struct door_call *call, json_t *body, bool is_v1, struct sessi
         return r;
     spec.template_name = map_template(session_manager_config(call->front->manager), template_name,
                                       room, sizeof(room));
+    spec.pauses_at_end = e2b_flag(body, "autoPause", NULL, false);
+    spec.resumes_by_use =
+        json_is_true(e2b_member(e2b_member(body, "autoResume", NULL), "enabled", NULL));
     spec.env = env = env_of(body);
     spec.notes = notes = notes_of(call, body, is_v1);
     if (!env || !notes)
@@ -317,7 +316,7 @@ static void on_box(void *ctx, struct box *box, const struct error *err)
 
 static void answer_create(struct door_call *call, bool is_v1)
 {
-    json_t *body = read_body(call);
+    json_t *body = e2b_body(call);
     struct session *session;
     struct error err = {0};
 
@@ -326,7 +325,7 @@ static void answer_create(struct door_call *call, bool is_v1)
     if (create(call, body, is_v1, &session, &err) < 0) {
         e2b_fail_error(call, &err);
     } else {
-        front_reply(call->http, 201, sandbox_json(call->door, session));
+        front_reply(call->http, 201, e2b_sandbox_json(call->door, session));
         session_box(session, on_box, NULL);
     }
     json_decref(body);
@@ -359,7 +358,7 @@ static bool check_token(struct door_call *call, const struct session *session)
 void e2b_connect(struct door_call *call)
 {
     struct session *session = e2b_sandbox(call);
-    json_t *body = session && check_token(call, session) ? read_body(call) : NULL;
+    json_t *body = session && check_token(call, session) ? e2b_body(call) : NULL;
     struct error err = {0};
     uint64_t ms;
 
@@ -368,18 +367,34 @@ void e2b_connect(struct door_call *call)
     if (read_timeout(call, body, "timeout", E2B_DEFAULT_TIMEOUT_S, &ms, &err) < 0) {
         e2b_fail_error(call, &err);
     } else {
-        if (clock_wall_ms() + ms > session_expires_ms(session))
-            session_expire_at(session, clock_wall_ms() + ms);
-        front_reply(call->http, 200, sandbox_json(call->door, session));
+        if (session_is_paused(session)) {
+            e2b_resume_for(call, session, ms);
+        } else {
+            if (clock_wall_ms() + ms > session_expires_ms(session))
+                session_expire_at(session, clock_wall_ms() + ms);
+            front_reply(call->http, 200, e2b_sandbox_json(call->door, session));
+        }
     }
     json_decref(body);
 }
 
-/* Old clients: nothing is paused, so there is nothing to resume. */
+/* Of old clients; new ones connect. */
 void e2b_resume(struct door_call *call)
 {
-    if (e2b_sandbox(call))
+    struct session *session = e2b_sandbox(call);
+    json_t *body = session && check_token(call, session) ? e2b_body(call) : NULL;
+    struct error err = {0};
+    uint64_t ms;
+
+    if (!body)
+        return;
+    if (!session_is_paused(session))
         e2b_fail_text(call->http, 409, "the sandbox is running already");
+    else if (read_timeout(call, body, "timeout", E2B_DEFAULT_TIMEOUT_S, &ms, &err) < 0)
+        e2b_fail_error(call, &err);
+    else
+        e2b_resume_for(call, session, ms);
+    json_decref(body);
 }
 
 void e2b_get(struct door_call *call)
@@ -393,7 +408,7 @@ void e2b_get(struct door_call *call)
 static void set_timeout(struct door_call *call, const char *name, bool only_later)
 {
     struct session *session = e2b_sandbox(call);
-    json_t *body = session ? read_body(call) : NULL;
+    json_t *body = session ? e2b_body(call) : NULL;
     struct error err = {0};
     uint64_t ms, at;
 

@@ -30,6 +30,8 @@ const struct front_error_row front_errors[] = {
     {ERROR_UNKNOWN_TOOL, 404, "No such tool: `nearest`."},
     {ERROR_METHOD, 405, "The address has other methods; header `Allow`."},
     {ERROR_SESSION_AMBIGUOUS, 409, "A shortened id that several sessions begin with."},
+    {ERROR_SESSION_PAUSED, 409,
+     "The session is paused: resume it first with `POST /v1/sessions/{id}/resume`."},
     {ERROR_NAME_TAKEN, 409, "Another live session has this name."},
     {ERROR_DATASET_TAKEN, 409, "Two datasets would have the same file name."},
     {ERROR_EXECUTION_ENDED, 409, "Input or a signal for a process that has ended."},

@@ -67,7 +67,8 @@
 
 /* Codes of errors that many rows have. */
 #define SESSION_ERRORS "session_not_found session_ambiguous session_ended"
-#define BOX_ERRORS SESSION_ERRORS " box_failed box_lost refused shutting_down"
-#define EXECUTION_ERRORS "session_not_found session_ambiguous session_ended execution_not_found"
+#define BOX_ERRORS SESSION_ERRORS " session_paused box_failed box_lost refused shutting_down"
+#define EXECUTION_ERRORS \
+    "session_not_found session_ambiguous session_ended session_paused execution_not_found"
 
 #endif

@@ -68,7 +68,8 @@ static bool find_context(const struct door_call *call, struct context **ret)
 
     if (!front_session(call, false, &session))
         return false;
-    if (session_find_context(session, http_param(call->http, "context"), NULL, ret, &err) == 0)
+    if (session_check_pause(session, &err) == 0 &&
+        session_find_context(session, http_param(call->http, "context"), NULL, ret, &err) == 0)
         return true;
     front_fail(call->front, call->http, &err, NULL);
     return false;

@@ -176,7 +176,7 @@ static void on_gone(void *ctx)
 
 static void wait_for(struct door_call *call, struct execution *execution, uint64_t wait_ms)
 {
-    static const struct execution_watch_events events = {.more = on_more};
+    static const struct execution_watch_events events = {.more = on_more, .paused = on_due};
     struct waiting *waiting = calloc(1, sizeof(*waiting));
 
     if (!waiting) {

@@ -80,6 +80,8 @@ HANDLER(sessions_list);
 HANDLER(sessions_get);
 HANDLER(sessions_extend);
 HANDLER(sessions_delete);
+HANDLER(sessions_pause);
+HANDLER(sessions_resume);
 HANDLER(exec_start);
 HANDLER(code_start);
 HANDLER(codebox_run);

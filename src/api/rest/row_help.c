@@ -291,6 +291,8 @@ const struct door_event rest_bus_events[] = {
     HAPPENED("exec.exited", "A command or a cell has ended; with the members of Process."),
     HAPPENED("file.changed", "A call or a watch has seen it; with `kind`, `path` and `type`."),
     HAPPENED("visualization", "An image was saved; with `name`, `path`, `mime`, `bytes`, `url`."),
+    HAPPENED("session.paused", "A session was paused; with its `name`."),
+    HAPPENED("session.resumed", "A paused session was resumed; with its `name`."),
     HAPPENED("session.ended", "A session has ended; with its `reason` and `name`."),
     HAPPENED("gap", "Events were lost; with `missed`, where the number is known."),
     CLOSED,

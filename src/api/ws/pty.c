@@ -88,6 +88,16 @@ static void pump(void *ctx)
         pty->front->reactor->ops->timer_set(pty->timer, 0); /* lets other connections run first */
 }
 
+static void on_paused(void *ctx)
+{
+    struct pty *pty = ctx;
+
+    if (pty->is_over)
+        return;
+    pty->is_over = true;
+    websocket_close(pty->socket, 1001, "the session was paused; its programs go on later");
+}
+
 static void on_more(void *ctx)
 {
     struct pty *pty = ctx;
@@ -243,7 +253,7 @@ static int attach(struct door_call *call, struct session *session, struct execut
 
 static struct pty *pty_new(struct door_call *call, struct execution *execution)
 {
-    static const struct execution_watch_events events = {.more = on_more};
+    static const struct execution_watch_events events = {.more = on_more, .paused = on_paused};
     struct pty *pty = calloc(1, sizeof(*pty));
 
     if (!pty)

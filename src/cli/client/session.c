@@ -1,5 +1,5 @@
 /*
- * session.c - `bailey session new|ls|show|extend|rm`.
+ * session.c - `bailey session new|ls|show|extend|pause|resume|rm`.
  *
  * Datasets are opened here, with the caller's own rights, and streamed; errors in their names or
  * files are found before the session is created.
@@ -212,7 +212,7 @@ static int action_show(struct action_job *job)
     return job->request.is_json ? print_json(json_incref(session)) : show_text(session);
 }
 
-/* ---- extend, rm ---- */
+/* ---- extend, pause, resume, rm ---- */
 
 static int action_extend(struct action_job *job)
 {
@@ -237,6 +237,35 @@ static int action_extend(struct action_job *job)
     format_when(member_text(session, "expires_at"), format_now(), when);
     message_print("%s ends %s", member_text(session, "id"), when);
     return 0;
+}
+
+static int pause_or_resume(struct action_job *job, const char *what)
+{
+    CLEANUP(buf_free) struct buf path = PATH_BUF;
+    CLEANUP(json_freep) json_t *session = NULL;
+    struct error err = {0};
+    char when[FORMAT_SIZE];
+
+    if (action_open(job, &err) < 0 ||
+        client_session_path(&path, job->operands[0], what, &err) < 0 ||
+        client_call(&job->client, "POST", buf_text(&path), NULL, &session, &err) < 0)
+        return client_fail(job->request.is_json, &err);
+    if (job->request.is_json)
+        return print_json(json_incref(session));
+    format_when(member_text(session, "expires_at"), format_now(), when);
+    message_print("%s is %s, and ends %s", member_text(session, "id"),
+                  member_text(session, "state"), when);
+    return 0;
+}
+
+static int action_pause(struct action_job *job)
+{
+    return pause_or_resume(job, "/pause");
+}
+
+static int action_resume(struct action_job *job)
+{
+    return pause_or_resume(job, "/resume");
 }
 
 static int action_rm(struct action_job *job)
@@ -276,6 +305,8 @@ static const struct action actions[] = {
     {"ls", 0, 0, "ls [-a]", "all quiet", .run = action_ls},
     {"show", 1, 1, "show -s NAME", "session", .run = action_show},
     {"extend", 2, 2, "extend -s NAME TIME", "session", .run = action_extend},
+    {"pause", 1, 1, "pause -s NAME", "session", .run = action_pause},
+    {"resume", 1, 1, "resume -s NAME", "session", .run = action_resume},
     {"rm", 1, 64, "rm -s NAME | rm NAME...", "session", .run = action_rm},
 };
 

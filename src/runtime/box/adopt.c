@@ -57,15 +57,15 @@ int box_hello(struct box *box, uint32_t generation, const struct adopt_events *e
         return error_set(err, r, ERROR_BOX_LOST, "the box was lost: it accepts no more frames");
     }
     box->adoption = adoption;
-    box->hello_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
+    box->hello_deadline_ms = box_now_ms(box) + BRINGUP_PATIENCE_MS;
     return 0;
 }
 
 /* Continues an adopted command: its output at `offset`, its input after the bytes it has. */
-static void call_continue(struct call *call, const struct box_found *found, bool has_input_ended,
-                          const uint64_t offset[BOX_STREAMS])
+static void call_continue(struct box *box, struct call *call, const struct box_found *found,
+                          bool has_input_ended, const uint64_t offset[BOX_STREAMS])
 {
-    uint64_t now_ms = clock_now_ms();
+    uint64_t now_ms = box_now_ms(box);
 
     for (int i = 0; i < BOX_STREAMS; i++) {
         call->in[i].received = offset[i];
@@ -143,7 +143,7 @@ int box_adopt(struct box *box, uint32_t id, const uint64_t offset[BOX_STREAMS], 
         return -ENOMEM;
     call->on.exec = events;
     call->timeout_ms = timeout_ms;
-    call_continue(call, found, adoption->found[adoption->current].has_input_ended, offset);
+    call_continue(box, call, found, adoption->found[adoption->current].has_input_ended, offset);
     call->from_zygote = found->is_cell && kernel_may_be_given(adoption, found->kernel);
     if (found->is_cell)
         cell_expect_next(box, found->kernel);
@@ -169,7 +169,7 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
     if (!call)
         return -ENOMEM;
     call->on.exec = events;
-    call_continue(call, found, true, nothing);
+    call_continue(box, call, found, true, nothing);
     call->is_kernel = true;
     call->from_zygote = found->from_zygote;
     if (kernel_name(box, call) < 0) {

@@ -376,6 +376,8 @@ uint64_t box_next_deadline_ms(const struct box *box)
 
     if (box->broken && !box->is_lost)
         return 0; /* lost by a call outside box_pump(): no event may ever come to wake it */
+    if (box->clock_stopped_ms)
+        return UINT64_MAX;
     for (const struct call *call = box->calls; call; call = call->next) {
         if (call->deadline_ms && !call->was_timed_out)
             next = MIN(next, call->deadline_ms);
@@ -386,7 +388,7 @@ uint64_t box_next_deadline_ms(const struct box *box)
         if (call->start_deadline_ms)
             next = MIN(next, call->start_deadline_ms);
     }
-    return next;
+    return next == UINT64_MAX ? next : next + box->clock_lag_ms;
 }
 
 /* The provider host's last frame with the reason; a warden must not send it. */
@@ -439,7 +441,7 @@ static void receive(struct box *box)
 
 int box_pump(struct box *box, struct error *err)
 {
-    uint64_t now_ms = clock_now_ms();
+    uint64_t now_ms = box_now_ms(box);
     struct call *next;
 
     if (!box->is_lost && send_queue(box) < 0)

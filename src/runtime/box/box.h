@@ -156,6 +156,22 @@ int box_adopt_kernel(struct box *box, uint32_t id, const struct exec_events *eve
 
 /* File operations are in files.h. */
 
+/*
+ * Freezing. box_freeze() and box_thaw() ask the warden to stop all processes of the box except
+ * itself, and to continue them; done_events as of a file operation. box_clock_stop() and
+ * box_clock_start() hold back every deadline of the box meanwhile, whatever froze it; both are safe
+ * twice. box_fail_files() ends the operations on files that are under way, except watches, with
+ * this error.
+ */
+struct done_events;
+int box_freeze(struct box *box, const struct done_events *events, void *ctx, struct error *err);
+int box_thaw(struct box *box, const struct done_events *events, void *ctx, struct error *err);
+void box_clock_stop(struct box *box);
+void box_clock_start(struct box *box);
+void box_fail_files(struct box *box, const struct error *err);
+/* box_hello() was not answered yet. */
+bool box_is_adopting(const struct box *box);
+
 /* For providers: a box over a connected SOCK_SEQPACKET descriptor, which it then owns. */
 int box_new(int fd, void *provider_data, struct box **ret, struct error *err);
 void *box_provider_data(const struct box *box); /* the pointer given to box_new() */

@@ -87,6 +87,8 @@ struct box {
     struct adoption *adoption;  /* adopt.c: from HELLO to WELCOME; else NULL */
     uint64_t hello_deadline_ms; /* of WELCOME */
     struct buf queue;           /* whole frames that the socket did not take yet */
+    uint64_t clock_stopped_ms;  /* clock_now_ms() when box_clock_stop() was called; 0: it runs */
+    uint64_t clock_lag_ms;      /* the time that the box's clock stood still */
     const char *broken;         /* why it will be lost at the end of this turn; NULL: it works */
     const struct provider_row *provider; /* NULL: unknown */
     enum launcher_why why;
@@ -94,6 +96,8 @@ struct box {
     struct error lost;
 };
 
+/* freeze.c: what deadlines are measured with; it stands still while the box is frozen */
+uint64_t box_now_ms(const struct box *box);
 /* box.c */
 int box_send(struct box *box, enum frame_type type, uint32_t id, const void *payload,
              size_t length);

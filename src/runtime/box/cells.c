@@ -181,7 +181,7 @@ void cell_expect_next(struct box *box, uint32_t kernel)
             first = call;
     }
     if (first && !first->has_started && !first->start_deadline_ms)
-        first->start_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
+        first->start_deadline_ms = box_now_ms(box) + BRINGUP_PATIENCE_MS;
 }
 
 /* A kernel's end is reported after those of its cells. */

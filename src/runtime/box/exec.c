@@ -85,7 +85,7 @@ int exec_send(struct box *box, const struct exec_spec *spec, uint32_t flags,
         return err && err->num ? err->num : -ENOMEM;
     call->on.exec = events;
     call->is_pty = spec->is_pty;
-    call->start_deadline_ms = clock_now_ms() + BRINGUP_PATIENCE_MS;
+    call->start_deadline_ms = box_now_ms(box) + BRINGUP_PATIENCE_MS;
     length = message_exec_pack(&exec, payload, sizeof(payload));
     r = exec_args_send(box, &args);
     if (r == 0)
@@ -139,8 +139,8 @@ void box_signal(struct box *box, uint32_t id, int signal)
         return;
     message_number_pack((uint32_t)signal, payload, sizeof(payload));
     if (signal == SIGKILL && !call->kill_deadline_ms) {
-        call->kill_deadline_ms = clock_now_ms() + KILL_PATIENCE_MS;
-        call->kill_last_ms = clock_now_ms() + KILL_OUTPUT_MS;
+        call->kill_deadline_ms = box_now_ms(box) + KILL_PATIENCE_MS;
+        call->kill_last_ms = box_now_ms(box) + KILL_OUTPUT_MS;
         call->kill_received = cell_received(box, call);
     }
     box_send(box, FRAME_SIGNAL, id, payload, sizeof(payload));
@@ -344,7 +344,7 @@ uint32_t box_pid(struct box *box, uint32_t id)
     return call ? call->pid : 0;
 }
 
-static bool on_started(struct call *call, const struct frame *frame)
+static bool on_started(struct box *box, struct call *call, const struct frame *frame)
 {
     struct message_started started;
 
@@ -356,7 +356,7 @@ static bool on_started(struct call *call, const struct frame *frame)
     /* Measured by the host's own clock from the arrival of STARTED: a warden cannot give itself
      * more time. */
     if (call->timeout_ms)
-        call->deadline_ms = clock_now_ms() + call->timeout_ms;
+        call->deadline_ms = box_now_ms(box) + call->timeout_ms;
     if (started.flags & STARTED_FORKED && call->is_kernel && call->on.exec->forked)
         call->on.exec->forked(call->ctx);
     if (call->on.exec->started)
@@ -383,7 +383,7 @@ bool exec_frame(struct box *box, struct call *call, const struct frame *frame)
         return false;
     switch (frame->type) {
     case FRAME_STARTED:
-        return on_started(call, frame);
+        return on_started(box, call, frame);
     case FRAME_NOEXEC:
         return on_no_exec(box, call, frame);
     case FRAME_OUTPUT:

@@ -8,10 +8,17 @@
 static void test_every_step(void **state)
 {
     static const bool may[_SESSION_STATE_MAX][_SESSION_STATE_MAX] = {
-        [SESSION_NEW] = {[SESSION_STARTING] = true, [SESSION_ENDING] = true},
+        [SESSION_NEW] =
+            {[SESSION_STARTING] = true, [SESSION_PAUSED] = true, [SESSION_ENDING] = true},
         [SESSION_STARTING] =
             {[SESSION_NEW] = true, [SESSION_READY] = true, [SESSION_ENDING] = true},
-        [SESSION_READY] = {[SESSION_ENDING] = true},
+        [SESSION_READY] = {[SESSION_PAUSING] = true, [SESSION_ENDING] = true},
+        [SESSION_PAUSING] =
+            {[SESSION_PAUSED] = true, [SESSION_READY] = true, [SESSION_ENDING] = true},
+        [SESSION_PAUSED] =
+            {[SESSION_RESUMING] = true, [SESSION_NEW] = true, [SESSION_ENDING] = true},
+        [SESSION_RESUMING] =
+            {[SESSION_READY] = true, [SESSION_PAUSED] = true, [SESSION_ENDING] = true},
         [SESSION_ENDING] = {[SESSION_ENDED] = true},
     };
 

@@ -68,6 +68,7 @@ ErrorCode = Literal[
     "session_ambiguous",
     "session_ended",
     "session_not_found",
+    "session_paused",
     "setting_differs",
     "shutting_down",
     "template_in_use",
@@ -435,7 +436,7 @@ class SessionIsolation(TypedDict, total=False):
 
 class _Session(TypedDict):
     id: str
-    state: Literal["new", "starting", "ready", "ending", "ended"]
+    state: Literal["new", "starting", "ready", "pausing", "paused", "resuming", "ending", "ended"]
 
 
 class Session(_Session, total=False):
@@ -447,6 +448,8 @@ class Session(_Session, total=False):
     expires_at: Optional[str]
     age_limit_at: Optional[str]
     idle_timeout_s: float
+    paused_at: Optional[str]
+    paused_by: Optional[str]
     ended_at: Optional[str]
     end_reason: Optional[str]
     provider: str
@@ -1066,12 +1069,14 @@ OPEN_ALL = Operation("GET", "/v1/ws")
 OPEN_SESSION = Operation("GET", "/v1/sessions/{id}/ws")
 OPEN_TERMINAL = Operation("GET", "/v1/sessions/{id}/pty/ws")
 OPENAPI = Operation("GET", "/openapi.json")
+PAUSE_SESSION = Operation("POST", "/v1/sessions/{id}/pause")
 READ_ARTIFACT = Operation("GET", "/v1/artifacts/{id}")
 READ_FILE = Operation("GET", "/v1/sessions/{id}/files")
 READ_OUTPUT = Operation("GET", "/v1/sessions/{id}/outputs/{name}")
 RELOAD = Operation("POST", "/v1/reload")
 RESIZE_TERMINAL = Operation("POST", "/v1/sessions/{id}/processes/{execution}/resize")
 RESTART_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/restart")
+RESUME_SESSION = Operation("POST", "/v1/sessions/{id}/resume")
 ROTATE_KEY = Operation("POST", "/v1/keys/{id}/rotate")
 RUN = Operation("POST", "/v1/run")
 RUN_CELL = Operation("POST", "/v1/sessions/{id}/code")
@@ -1155,7 +1160,9 @@ DAEMON_SETTINGS = (
     "SANDBOX_LISTEN",
     "SANDBOX_LOG_TIME",
     "SANDBOX_MAX_CONCURRENT",
+    "SANDBOX_MAX_PAUSED_SESSIONS",
     "SANDBOX_MAX_SESSIONS",
+    "SANDBOX_PAUSED_TIME",
     "SANDBOX_POOL_MEMORY",
     "SANDBOX_POOL_SIZE",
     "SANDBOX_QUEUE",
