@@ -10,7 +10,7 @@ static const struct caller local = {.who = {.tenant = "local"}};
 static struct session *made(struct engine_fixture *fixture, struct container_row *row)
 {
     const struct container_spec spec = {.caller = &local, .name = "c"};
-    struct session *session;
+    struct session *session = NULL;
     struct error err = {0};
 
     if (container_create(fixture->manager, &spec, row, &err) < 0 ||
