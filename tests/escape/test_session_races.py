@@ -1,9 +1,11 @@
 """docs/security.md, attacks 5 on sessions: a folder becomes a link and a folder again while the API works in it."""
+import http.client
 import threading
 import time
 
 import calls
 import pytest
+import serve
 
 SECONDS = 3
 MOST_SECONDS = 60  # on a busy machine, until a call has met each side of the race
@@ -39,6 +41,15 @@ while True:
 TARGETS = {"box": "/etc", "proc": "/proc/1/root/workspace", "host": None}
 
 
+def answered(daemon, session, name, path):
+    """The reply. A read of a file that becomes shorter after its length was told is cut, and the reader can see that it was."""
+    try:
+        return calls.ALL[name](daemon, session, path)
+    except http.client.IncompleteRead as cut:
+        assert name == "read", (name, cut)
+        return serve.Reply(200, {}, cut.partial)
+
+
 @pytest.mark.parametrize("swapper", [SWAPPER, FILE_SWAPPER], ids=["folder", "file"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_05_swapped_while_the_api_works(daemon, session, outside, swapper, target):
@@ -62,7 +73,7 @@ def test_05_swapped_while_the_api_works(daemon, session, outside, swapper, targe
                 for name in names:
                     for path in (b"/workspace/there/file", b"/workspace/there/passwd",
                                  b"/workspace/there/secret.txt", b"/workspace/there/new"):
-                        reply = calls.ALL[name](daemon, session, path)
+                        reply = answered(daemon, session, name, path)
                         done.append(calls.was_done(reply))
                         assert b"root:" not in reply.body, (name, reply)
                         assert outside.secret.encode() not in reply.body, (name, reply)
