@@ -19,7 +19,7 @@ LEAK_CHECKED = {"scenario", "escape", "conformance"}
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs_namespaces: a plain run has to get a box with namespaces")
-    config.addinivalue_line("markers", "attack(number): tries a known attack; see verdicts.py")
+    config.addinivalue_line("markers", "attack(number, runtime=None): tries a known attack; see verdicts.py")
     # A shell starts what it puts in the background deaf to these, and tests ask what they do.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,7 +52,7 @@ def pytest_sessionfinish(session):
 SLOWEST = ("test_docker_attacks.py", "test_broker_killed.py", "test_openapi.py", "test_data_template.py",
            "test_fault_alloc.py", "test_mcp_clients.py", "test_install_limits.py", "test_install.py",
            "test_kernel_attacks.py", "test_warm_zygote.py", "test_escape_processes.py",
-           "test_kernel_joining.py")
+           "test_kernel_joining.py", "test_docker_kernels.py")
 
 
 def group_of(item):

@@ -1,6 +1,7 @@
 """verdicts.py - what the tests of known attacks found, for the table of docs/security.md.
 
-A test of an attack has its number: in its name (test_76_...) or by the marker attack(76). With $BAILEY_ESCAPE_RESULTS
+A test of an attack has its number: in its name (test_76_...) or by the marker attack(76), which also names a runtime that no
+parameter of the test has: attack(64, runtime="docker"). With $BAILEY_ESCAPE_RESULTS
 each verdict is appended to that file, one JSON object a line, from which tools/print-escape-table prints the table.
 """
 import json
@@ -26,6 +27,9 @@ def number(items):
 
 def way_of(item):
     """(the way its boxes are made, the runtime), from the test's parameters."""
+    runtime = item.get_closest_marker("attack").kwargs.get("runtime")
+    if runtime:
+        return "root", runtime
     params = item.callspec.params if hasattr(item, "callspec") else {}
     way = params.get("way")
     if way in runtimes.OTHERS or "runtime" in params:

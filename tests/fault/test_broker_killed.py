@@ -152,6 +152,7 @@ def _swept(_nothing_is_left):
     assert done.status == 0, done
 
 
+@pytest.mark.attack(64)
 def test_broker_killed_under_load():
     scenes = []
     try:

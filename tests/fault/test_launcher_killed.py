@@ -45,6 +45,7 @@ def contents(folder):
     return sorted(os.listdir(folder))
 
 
+@pytest.mark.attack(64)
 @pytest.mark.parametrize("who", DYING)
 @pytest.mark.parametrize("user", ["root", "ordinary"])
 def test_killed_with_sessions_at_work(who, user):
@@ -89,6 +90,7 @@ def test_killed_with_sessions_at_work(who, user):
         assert second.exec(again, "echo", "works")["stdout"] == "works\n"
 
 
+@pytest.mark.attack(64)
 @pytest.mark.parametrize("who", DYING)
 def test_killed_while_sessions_are_made(who):
     """Any moment of making and ending: no folder, group, mount or process stays."""

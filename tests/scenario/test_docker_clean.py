@@ -125,6 +125,7 @@ def test_every_ending_leaves_nothing(clean_docker, ending):
     support.exec_json(*ending, options=("--timeout", "1"), env=env)
 
 
+@pytest.mark.attack(64, runtime="docker")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_killed(clean_docker, strangers, number):
     """At once: the container's input is closed when who attached to it is gone."""
@@ -138,6 +139,7 @@ def test_a_run_that_is_killed(clean_docker, strangers, number):
     support.reap_orphans()
 
 
+@pytest.mark.attack(64, runtime="docker")
 def test_a_killed_broker_loses_nothing(clean_docker):
     with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:
         made = daemon.session()["id"]
@@ -190,6 +192,7 @@ def test_an_upgrade_loses_nothing(clean_docker):
         gone(clean_docker)
 
 
+@pytest.mark.attack(64, runtime="docker")
 def test_a_broker_that_dies_while_a_container_is_made(clean_docker):
     with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:
         for _ in range(3):
@@ -201,6 +204,7 @@ def test_a_broker_that_dies_while_a_container_is_made(clean_docker):
         gone(clean_docker)
 
 
+@pytest.mark.attack(64, runtime="docker")
 def test_a_killed_wall(clean_docker, strangers):
     """Its containers go at once. Sessions end and say why; the daemon has another wall, or none and
     says so, but it lives."""
@@ -226,6 +230,7 @@ def works_again(daemon):
                  "a session works again")
 
 
+@pytest.mark.attack(64, runtime="docker")
 def test_a_wall_that_dies_while_a_container_is_made(clean_docker, strangers):
     """At whatever moment: the next one removes what was begun. The volume is filled anew each time."""
     with serve.Daemon(clean_docker.env(DOCKER_IMAGE=clean_docker.use("bare"))) as daemon:
@@ -240,6 +245,7 @@ def test_a_wall_that_dies_while_a_container_is_made(clean_docker, strangers):
             support.wait_until(lambda: not engines(clean_docker, strangers), "all of it is gone", WAIT_S)
 
 
+@pytest.mark.attack(64, runtime="docker")
 def test_a_killed_daemon(clean_docker, strangers):
     """kill -9 of all of it: containers are gone at once, or at the latest at the next start."""
     room = support.Room()

@@ -310,6 +310,7 @@ def test_a_bad_key_is_bad_also_where_none_is_needed(small):
     assert small.tcp("GET", "/v1/sessions", key=False).status == 401
 
 
+@pytest.mark.attack(67)
 def test_open_is_not_open_to_every_page(small):
     """No key is asked for, so a page of a stranger must not get here with its reader's browser."""
     body = json.dumps({"code": "print(1)"}).encode()

@@ -18,6 +18,7 @@ def server():
         yield running
 
 
+@pytest.mark.attack(66)
 def test_a_key_is_needed(server):
     for method, path, body in (("GET", "/v1/info", None), ("GET", "/v1/sessions", None),
                                ("POST", "/v1/sessions", {}), ("GET", "/v1/events", None),
@@ -33,6 +34,7 @@ def test_health_is_open(server):
     assert server.anybody().call("GET", "/healthz").status == 200
 
 
+@pytest.mark.attack(66)
 def test_every_row_but_the_open_ones_needs_a_key(server):
     """From the document that describes them all: none was forgotten."""
     document = json.loads(server.bailey("openapi").stdout)
@@ -178,6 +180,7 @@ def test_other_schemes(server):
         server.anybody(Authorization=text).refused("GET", "/v1/info", 401, "unauthorized")
 
 
+@pytest.mark.attack(66)
 def test_scopes(server):
     """Each kind of call with the one scope that it needs, and with all the others."""
     calls = {"run": ("POST", "/v1/run", {"code": "print(1)"}, 200),
@@ -254,6 +257,7 @@ def wait(server, key):
     """It expires by itself."""
 
 
+@pytest.mark.attack(66)
 @pytest.mark.parametrize("end, members", [(remove, {}), (rotate, {}), (rotate_with_grace, {}),
                                           (wait, {"expires_s": 3})])
 def test_what_is_open_ends_with_its_key(server, end, members):

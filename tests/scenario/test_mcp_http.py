@@ -399,6 +399,7 @@ def test_who_may_not(server):
     assert reply.status == 403 and "run" in reply.json()["error"]["message"]
 
 
+@pytest.mark.attack(67)
 def test_a_foreign_page_is_refused(server):
     door = Modern(server)
     body, headers = door.message("tools/list")

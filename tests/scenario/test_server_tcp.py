@@ -230,6 +230,7 @@ def test_a_session_lives_over_tcp(server):
 
 # ---- browsers
 
+@pytest.mark.attack(67)
 def test_hosts_and_origins_of_others_are_refused(server):
     for headers in ({"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:7070"},
                     {"Origin": "http://evil.example"}, {"Origin": "null"}):
