@@ -13,8 +13,8 @@ import pytest
 import runtimes
 
 RESULTS = os.environ.get("BAILEY_ESCAPE_RESULTS")
-# Daemons of an ordinary user are a parameter of some tests; all others are root's.
-DAEMON_WAYS = {"one-id": "ordinary", "split": "root"}
+# Daemons and boxes of an ordinary user are a parameter of some tests, whatever its name; all others are root's.
+DAEMON_WAYS = {"one-id": "ordinary", "ordinary": "ordinary", "split": "root"}
 
 
 def number(items):
