@@ -513,6 +513,37 @@ static int take_thread(void)
     pthread_attr_setstacksize(&a, 16384);
     return pthread_create(&t, &a, idle, NULL) ? -1 : 0;
 }
+static void *wait_for_many(void *unused) /* the kernel keeps a list of what a thread waits for */
+{
+    static unsigned words[128];
+    struct {
+        unsigned long long value, address;
+        unsigned flags, reserved;
+    } waits[128] = {0};
+    (void)unused;
+    for (unsigned i = 0; i < 128; i++) {
+        waits[i].address = (unsigned long)&words[i];
+        waits[i].flags = 2; /* 32 bits, shared */
+    }
+    syscall(449, waits, 128, 0, NULL, 0); /* futex_waitv */
+    pause();
+    return NULL;
+}
+static int take_futex(void)
+{
+    static int has_table;
+    pthread_t t;
+    pthread_attr_t a;
+    if (!has_table++) {
+        prctl(78, 1, 1 << 16, 0, 0); /* PR_FUTEX_HASH: a table of the process's own, where there is such a call */
+        errno = 0;
+    }
+    pthread_attr_init(&a);
+    pthread_attr_setstacksize(&a, 32768);
+    int r = pthread_create(&t, &a, wait_for_many, NULL);
+    errno = r ? r : errno;
+    return r ? -1 : 0;
+}
 static int take_msg(void)
 {
     static int q = -1;
@@ -858,6 +889,7 @@ static const struct {
     {"shared_policy", take_shared_policy},
     {"policy", take_policy},
     {"thread", take_thread},
+    {"futex", take_futex},
     {"msg", take_msg},
     {"sem", take_sem},
     {"sem_undo", take_sem_undo},

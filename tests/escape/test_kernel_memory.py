@@ -52,6 +52,12 @@ def test_76_uncounted_kernel_memory_is_watched(box, kind):
     assert outcome.result["exit_code"] == 137, outcome  # it may have said "full" before, on a busy machine
 
 
+def test_the_table_has_every_kind():
+    page = (support.REPO / "docs" / "security.md").read_text().partition("<!-- kernel memory: begin -->")[2]
+    rows = re.findall(r"^\| `(\w+)` \|", page.partition("<!-- kernel memory: end -->")[0], re.M)
+    assert rows == re.findall(r'\{"(\w+)", take_', HOARD.read_text())
+
+
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools" / "print-kernel-memory"
 KINDS = [kind for kind in re.findall(r'\{"(\w+)", take_', HOARD.read_text()) if kind not in REFUSED]
 SECONDS = 1  # the tool takes 20; 1.8 GB of them was 90 MB a second
