@@ -7,6 +7,7 @@ import serve
 import wheels
 from install import ALL, cell, install, names, packages, session, settings
 
+pytestmark = pytest.mark.attack(78)
 PLACE = "/tmp/.bailey-install"
 
 # Writes a request as pip does, waits for its answer, prints it. The marker is the last answer of all: requests

@@ -61,6 +61,7 @@ def test_a_client_does_not_renegotiate(server):
         asks.communicate()
 
 
+@pytest.mark.attack(68)
 @pytest.mark.parametrize("data", [b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", os.urandom(4096), b"\x16" * 70000,
                                   b"\x16\x03\x01\xff\xff" + b"\0" * 66000, b"\x80\x2e\x01\x00\x02" * 100],
                          ids=["http", "noise", "same", "longest", "sslv2"])
@@ -82,6 +83,7 @@ def connections(server):
     return int(re.search(r"^bailey_http_connections (\d+)$", server.call("GET", "/metrics").body.decode(), re.M)[1])
 
 
+@pytest.mark.attack(84)
 @pytest.mark.parametrize("data", [b"", HELLO], ids=["silent", "half a hello"])
 def test_a_flood_before_the_handshake_locks_nobody_out(server, data):
     """More connections than the server has; none of them ever gets to its key."""
