@@ -535,7 +535,8 @@ static int take_futex(void)
     pthread_t t;
     pthread_attr_t a;
     if (!has_table++) {
-        prctl(78, 1, 1 << 16, 0, 0); /* PR_FUTEX_HASH: a table of the process's own, where there is such a call */
+        prctl(78, 1, 1 << 16, 0,
+              0); /* PR_FUTEX_HASH: a table of the process's own, where there is such a call */
         errno = 0;
     }
     pthread_attr_init(&a);

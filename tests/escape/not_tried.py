@@ -28,7 +28,7 @@ WITHOUT_ROW = {
     53: "Unix sockets of the host are attacked with 33",
     54: "there are no placeholders for secrets: a box gets a secret only if a caller passes it in, and has no network",
     55: "a box's ports are in its own network namespace and no address leads to them (33, 67)",
-    73: "no memory of a box is ever saved and restored; a session that was stopped begins again with its files only",
+    73: "no memory of a box is ever saved and restored; the processes of a paused session are stopped, not copied",
     74: "side channels are documented [below](#side-channels), not prevented",
 }
 
