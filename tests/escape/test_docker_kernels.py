@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import attack
 import runtimes
 import serve
 import support
@@ -68,6 +69,28 @@ def warm_daemon(runtime):
 def server():
     with tenants.Server({"SANDBOX_QUOTA_DISK": "8m", "SANDBOX_STORE_CODE": "always"}) as made:
         yield made
+
+
+# --- 20, 29, 30, 31: the walls, from a kernel -----------------------------------------------------
+
+
+def test_20_29_30_31_the_walls(warm_daemon):
+    """On the warden, the zygote and the container's namespaces. Kernels of one session are not kept apart (docs/runtimes.md)."""
+    session = ready(warm_daemon)
+    pid = "import os; print(os.getpid())"
+    kernels = {warm_daemon.cell(session, pid, **more)["stdout"].strip()
+               for more in ({}, {"context": warm_daemon.context(session)}, {"context": warm_daemon.context(session)})}
+    numbers = {**attack.NEWER, **attack.syscall_numbers(attack.CALLS)}
+    result = warm_daemon.cell(session, test_kernel_walls.LOOK.replace("{numbers}", repr(numbers)),
+                              context=warm_daemon.context(session), timeout=50)
+    assert result["exit_code"] == 0, result
+    found = {name: answer for name, answer in json.loads(result["stdout"].splitlines()[-1]).items()
+             if name.split()[0] != "sibling" or name.split()[1] not in kernels}
+    assert len({name.split()[1] for name in found if name.startswith("sibling")}) == 1, "the zygote"
+    assert len([name for name in found if name.startswith("warden")]) > 20, found
+    attack.all_held(found, "EPERM", "EACCES", "ENOSYS", "EROFS", "EINVAL", "ETXTBSY", "ENOENT", "ENOTDIR", "ENXIO",
+                    "ELOOP", "ESRCH")
+    warm_daemon.end(session)
 
 
 # --- 71, 72: what kernels and containers have of each other --------------------------------------

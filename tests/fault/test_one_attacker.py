@@ -18,6 +18,7 @@ ATTACKS = (
     stall.event_of_many_values, stall.event_of_many_keys, stall.many_events, stall.long_listing,
     stall.json_of_values, stall.json_of_numbers, stall.execute_of_values, stall.held_bodies,
     stall.held_mcp_bodies, stall.mcp_values, stall.websocket_values, stall.websocket_unfinished,
+    stall.websocket_text, stall.websocket_input,
     stall.deaf_to_results, stall.deaf_to_events, stall.queued_cells, stall.edited_files,
     stall.runs_with_files, stall.listed_processes, stall.volley_of_listings, stall.e2b_listing, stall.e2b_values,
     stall.e2b_started_commands, stall.e2b_watchers, stall.e2b_form_of_files,
