@@ -37,7 +37,9 @@
 struct member {
     pid_t pid, parent, group, session;
     bool is_dead, is_stopped, is_of_tree;
+    bool is_in_kernel; /* uninterruptible, as the parent of a vfork(2) whose child is stopped */
     int threads;
+    uint64_t ticks; /* CPU time, with that of children it has waited for */
     uint64_t own_pages, shared_pages;
 };
 
@@ -47,13 +49,16 @@ struct proc_tree {
 };
 
 /*
- * /proc/PID/stat, after the name: state, parent, group, session, and fourteen fields later threads
+ * /proc/PID/stat, after the name: state, parent, group, session, seven fields later the CPU time of
+ * the process and of its children, two fields later threads
  */
-#define STAT_FORMAT ") %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d"
+#define STAT_FORMAT \
+    ") %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %d"
 
 static bool read_stat(int proc_fd, const char *name, struct member *ret)
 {
     char path[64], text[1024];
+    unsigned long long ticks[4];
     const char *tail;
     char state;
 
@@ -62,8 +67,10 @@ static bool read_stat(int proc_fd, const char *name, struct member *ret)
         return false;
     tail = strrchr(text, ')'); /* the name before it may hold anything */
     if (!tail || sscanf(tail, STAT_FORMAT, &state, &ret->parent, &ret->group, &ret->session,
-                        &ret->threads) != 5)
+                        &ticks[0], &ticks[1], &ticks[2], &ticks[3], &ret->threads) != 9)
         return false;
+    ret->ticks = ticks[0] + ticks[1] + ticks[2] + ticks[3];
+    ret->is_in_kernel = state == 'D';
     ret->pid = (pid_t)strtol(name, NULL, 10);
     /* A first thread that has ended is a zombie too, while the others go on. */
     ret->is_dead = (state == 'Z' && ret->threads <= 1) || state == 'X';
@@ -429,6 +436,19 @@ size_t proc_tree_stop(const struct sandbox *sandbox, pid_t *ret, size_t room)
     for (int tries = 0; tries < STOP_TRIES && stop_rest(sandbox) > 0; tries++)
         wait_a_little();
     return count;
+}
+
+void proc_tree_look(const struct sandbox *sandbox, struct proc_tree_life *ret)
+{
+    const struct proc_tree *proc_tree = proc_tree_read(sandbox);
+
+    *ret = (struct proc_tree_life){0};
+    for (size_t i = 0; i < proc_tree->count; i++) {
+        const struct member *member = &proc_tree->members[i];
+
+        ret->ticks += member->ticks;
+        ret->running += !member->is_dead && !member->is_stopped && !member->is_in_kernel;
+    }
 }
 
 static bool has_pid(const pid_t *pids, size_t count, pid_t pid)

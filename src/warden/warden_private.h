@@ -204,7 +204,8 @@ bool process_locks_are_over(const struct sandbox *sandbox, bool *ret_is_hidden);
 int watch_start(struct warden *warden);
 void watch_somebody(struct warden *warden); /* a guest was started */
 void watch_clock(struct warden *warden);    /* the same, by another process */
-void watch_rest(struct warden *warden);     /* no look before watch_clock(): nothing runs */
+/* Until watch_clock() only freeze_look() is called, at longer intervals: nothing runs. */
+void watch_frozen(struct warden *warden);
 bool watch_disk_full(const struct warden *warden);
 
 /* proc_tree.c: all processes of the box except the warden */
@@ -222,12 +223,19 @@ uint64_t proc_tree_memory(const struct sandbox *sandbox); /* bytes, roughly */
  * they leave it). `ret` gets those that were stopped already, at most `room`; returns how many.
  */
 size_t proc_tree_stop(const struct sandbox *sandbox, pid_t *ret, size_t room);
+/* How many processes are not stopped, and the CPU time of all, in ticks of the kernel's clock. */
+struct proc_tree_life {
+    size_t running;
+    uint64_t ticks;
+};
+void proc_tree_look(const struct sandbox *sandbox, struct proc_tree_life *ret);
 /* SIGCONT to all but these; children before their parents, which then never see them stopped. */
 void proc_tree_continue(const struct sandbox *sandbox, const pid_t *stopped, size_t count);
 
 /* freeze.c: FREEZE and THAW */
 void warden_freeze(struct warden *warden, const struct frame *frame);
 void warden_thaw(struct warden *warden, const struct frame *frame);
+void freeze_look(struct warden *warden); /* frozen: does it hold? else the box ends */
 
 void warden_reap(struct warden *warden);
 

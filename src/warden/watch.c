@@ -21,7 +21,7 @@
 #include "warden/warden_private.h"
 
 #define WATCH_MS 50
-#define IDLE_MS 250 /* no cell runs, but a kernel has threads or children that may */
+#define IDLE_MS 250 /* no cell runs, but a kernel has threads or children that may; or frozen */
 #define HIDDEN_BYTES (UINT64_C(1) << 50) /* adds up without wrapping */
 
 /*
@@ -171,6 +171,10 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     (void)events;
     if (read(source->fd, &ticks, sizeof(ticks)) < 0)
         return;
+    if (warden->frozen) {
+        freeze_look(warden);
+        return;
+    }
     if (warden->is_alone && !kernel_is_watched(warden)) {
         bool is_quiet = proc_tree_is_quiet(warden->sandbox);
 
@@ -221,9 +225,10 @@ void watch_somebody(struct warden *warden)
     watch_clock(warden);
 }
 
-void watch_rest(struct warden *warden)
+void watch_frozen(struct warden *warden)
 {
-    set_clock(warden->timer.fd, 0);
+    if (set_clock(warden->timer.fd, IDLE_MS) < 0)
+        warden_end(warden);
     warden->has_clock = false;
 }
 

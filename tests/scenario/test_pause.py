@@ -94,6 +94,30 @@ def test_nothing_runs_in_a_paused_session_and_nothing_is_lost(daemon, session):
         daemon.post(f"/v1/sessions/{session}/processes/{execution}/signal", {"signal": "KILL"})
 
 
+# The kernel's timers send SIGCONT to the process that armed them, stopped or not.
+CONTINUES_ITSELF = """
+import ctypes, signal, time
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("number", ctypes.c_int), ("how", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+libc = ctypes.CDLL(None)
+signal.signal(signal.SIGCONT, lambda *_: None)
+for seconds in range(1, 601):
+    timer = ctypes.c_void_p()
+    assert libc.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(Event(None, signal.SIGCONT, 0)), ctypes.byref(timer)) == 0
+    assert libc.timer_settime(timer, 0, ctypes.byref((ctypes.c_long * 4)(0, 0, seconds, 0)), None) == 0
+print("armed", flush=True)
+while True: pass
+"""
+
+
+def test_a_guest_that_lets_the_kernel_continue_it_ends_its_session(daemon, session):
+    with daemon.events("/v1/events") as events:
+        started(daemon, daemon.background(session, "python3", "-c", CONTINUES_ITSELF, timeout=0)["execution_id"])
+        pause(daemon, session)
+        ended = events.until("session.ended")
+        assert ended.data["reason"] == "box_lost", ended
+
+
 def test_a_stopped_job_stays_stopped(daemon, session):
     """What a guest stopped itself is not continued by a resumption."""
     made = daemon.background(

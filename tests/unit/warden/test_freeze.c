@@ -93,6 +93,41 @@ static void test_what_was_stopped_stays_so(void **state)
     finish_two(fixture);
 }
 
+/* As the kernel does for a timer that a process armed before. */
+static void test_what_is_continued_is_stopped_again(void **state)
+{
+    struct warden_fixture *fixture = *state;
+    pid_t pids[2];
+
+    start_two(fixture, pids, "");
+    give(fixture, FRAME_FREEZE, 2, NULL, 0);
+    assert_int_equal(done(fixture, 2), 0);
+    kill(pids[1], SIGCONT);
+    assert_int_not_equal(letter(pids[1]), 'T');
+    while (letter(pids[1]) != 'T')
+        poll(NULL, 0, 1);
+    give(fixture, FRAME_THAW, 3, NULL, 0);
+    assert_int_equal(done(fixture, 3), 0);
+    assert_int_not_equal(letter(pids[1]), 'T');
+    finish_two(fixture);
+}
+
+static void test_a_box_that_runs_again_and_again_ends(void **state)
+{
+    struct warden_fixture *fixture = *state;
+    struct pollfd end = {.fd = fixture->fd, .events = POLLIN};
+    struct frame frame;
+    pid_t pids[2];
+
+    start_two(fixture, pids, "");
+    give(fixture, FRAME_FREEZE, 2, NULL, 0);
+    assert_int_equal(done(fixture, 2), 0);
+    while (poll(&end, 1, 1) == 0)
+        kill(pids[1], SIGCONT);
+    while (take_any(fixture, &frame))
+        assert_int_equal(frame.type, FRAME_OUTPUT); /* not EXITED: the warden itself has ended */
+}
+
 static void test_an_empty_box(void **state)
 {
     struct warden_fixture *fixture = *state;
@@ -125,6 +160,8 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         WITH_A_WARDEN(test_all_stand_still),
         WITH_A_WARDEN(test_what_was_stopped_stays_so),
+        WITH_A_WARDEN(test_what_is_continued_is_stopped_again),
+        WITH_A_WARDEN(test_a_box_that_runs_again_and_again_ends),
         WITH_A_WARDEN(test_an_empty_box),
         cmocka_unit_test(test_nonsense),
     };
