@@ -25,6 +25,7 @@ static void (*const handlers[_TOOL_ID_MAX])(struct tool_call *call) = {
     [TOOL_RUN_PYTHON_CODE] = run_python_code_start,
     [TOOL_RUN_CODE] = run_code_start,
     [TOOL_SANDBOX_INSTALL] = sandbox_install_start,
+    [TOOL_SANDBOX_PAUSE] = sandbox_pause_start,
 };
 
 /* Hints for an agent about errors that no tool has a better hint for. */
@@ -37,8 +38,8 @@ static const struct {
     {ERROR_SESSION_NOT_FOUND, "Use the session_id of an earlier reply, or leave 'session' out."},
     {ERROR_SESSION_AMBIGUOUS, "Give more of the session's id."},
     {ERROR_SESSION_PAUSED, "Nothing in the session is lost, and nothing in it runs until it is "
-                           "resumed. Ask the user for 'bailey session resume', or leave "
-                           "'session' out for a new one."},
+                           "resumed: sandbox_pause with resume true. Leave 'session' "
+                           "out for a new one."},
     {ERROR_SESSION_ENDED, "The session is gone with its files. Leave 'session' out for a new one "
                           "and write the files again."},
     {ERROR_TOO_MANY_SESSIONS, "Use a session that is there, or wait until one has ended."},
@@ -129,6 +130,9 @@ void call_release(struct tool_call *call)
         session_manager_run_cancel(ptr_take(&call->run));
     if (call->installation)
         installer_cancel(ptr_take(&call->installation));
+    if (call->waits_for_pause)
+        session_pause_leave(call->session, call);
+    call->waits_for_pause = false;
     call_unlock_file(call);
 }
 

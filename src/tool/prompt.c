@@ -124,6 +124,7 @@ static const char *const how[_TOOL_ID_MAX] = {
     [TOOL_SANDBOX_WAIT] = "{\"execution_id\": \"...\", \"timeout\": seconds, \"offset\": bytes}",
     [TOOL_RUN_PYTHON_CODE] = "{\"code\": \"...\", \"timeout\": seconds}",
     [TOOL_RUN_CODE] = "{\"code\": \"...\", \"language\": \"python\", \"timeout\": seconds}",
+    [TOOL_SANDBOX_PAUSE] = "{\"resume\": false}",
     [TOOL_SANDBOX_INSTALL] = "{\"packages\": [\"requests\", \"numpy>=2\"]}",
 };
 

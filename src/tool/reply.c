@@ -228,6 +228,9 @@ static json_t *of_kind(const struct tool_reply *reply)
     case TOOL_REPLY_INSTALLED:
         return json_pack("{s:b, s:O, s:s}", "success", 1, "installed", reply->installed, "hint",
                          reply->hint);
+    case TOOL_REPLY_PAUSED:
+        return json_pack("{s:b, s:b, s:s}", "success", 1, "paused", reply->is_paused, "hint",
+                         reply->hint);
     }
     return NULL;
 }

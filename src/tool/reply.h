@@ -27,6 +27,7 @@ enum tool_reply_kind {
     TOOL_REPLY_RESULT,    /* the result of docs/result.md; of a cell with its values */
     TOOL_REPLY_TEXT,      /* run_python_code's: `text` and some members of `result` */
     TOOL_REPLY_INSTALLED, /* {success, installed}: packages were installed */
+    TOOL_REPLY_PAUSED,    /* {success, paused}: the session was paused or resumed */
 };
 
 struct tool_reply {
@@ -59,6 +60,8 @@ struct tool_reply {
     struct buf text;          /* TEXT */
 
     json_t *installed; /* array of {name, version}, INSTALLED: what was not there before */
+
+    bool is_paused; /* PAUSED */
 };
 
 /* The error code of a failed call, for the audit log; NULL: it succeeded. */

@@ -155,6 +155,22 @@ const struct tool_row tool_table[] = {
         .needs_session = true,
     },
     {
+        .id = TOOL_SANDBOX_PAUSE,
+        .name = "sandbox_pause",
+        .title = "Pause or resume",
+        .category = "code_execution",
+        .description =
+            "Stops everything in the session's sandbox where it is: nothing is lost, and it uses "
+            "no CPU time. With resume:true the same processes go on.",
+        .schema = OBJECT(
+            "\"resume\":{\"type\":\"boolean\",\"default\":false,\"description\":\"go on\"},"
+            "\"session\":{\"type\":\"string\",\"minLength\":1,\"description\":\"id or name of "
+            "the session\"}",
+            ""),
+        .is_idempotent = true,
+        .needs_session = true,
+    },
+    {
         .id = TOOL_SANDBOX_INSTALL,
         .name = "sandbox_install",
         .title = "Install Python packages",

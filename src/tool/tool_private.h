@@ -3,7 +3,7 @@
  *
  * Theory of operation. A call has at most one pending operation at a time, each with a member here:
  * the box, the lock of a file, a file operation, an execution that is awaited, a one-shot run, an
- * installation.
+ * installation, a pause.
  * call_release() cancels the pending operation, so that an end and a cancel are the same code. A
  * handler ends with call_reply() or call_fail(), after which the call is freed.
  *
@@ -74,6 +74,8 @@ struct tool_call {
     struct run *run;
 
     struct installation *installation; /* NULL: none under way */
+
+    bool waits_for_pause; /* or for a resumption */
 };
 
 /* One file each. Errors of the call are found before a session is created for it. */
@@ -84,6 +86,7 @@ void sandbox_edit_file_start(struct tool_call *call);
 void run_code_start(struct tool_call *call);
 void run_python_code_start(struct tool_call *call);
 void sandbox_install_start(struct tool_call *call);
+void sandbox_pause_start(struct tool_call *call);
 
 /* call.c: the ends. call_reply() delivers call->reply. */
 void call_reply(struct tool_call *call);

@@ -23,7 +23,7 @@ MATRIX = [
     ("mcp-ts-old", "legacy", LEGACY),
 ]
 TOOLS = ["sandbox_exec", "sandbox_write_file", "sandbox_edit_file", "sandbox_wait",
-         "run_python_code", "run_code", "sandbox_install"]
+         "run_python_code", "run_code", "sandbox_pause", "sandbox_install"]
 
 
 def client_command(cache, node, name, era):

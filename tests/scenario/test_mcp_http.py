@@ -12,7 +12,7 @@ from mcp_http import BOTH, LEGACY, META, VERSION, Door, Legacy, Modern, Served, 
 
 WAITS = "echo step one; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo released"
 TOOLS = ["sandbox_exec", "sandbox_write_file", "sandbox_edit_file", "sandbox_wait",
-         "run_python_code", "run_code", "sandbox_install"]
+         "run_python_code", "run_code", "sandbox_pause", "sandbox_install"]
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+import mcp_http
 import serve
 import support
 
@@ -160,6 +161,32 @@ def test_calls_are_refused_and_name_the_way_out(daemon, session):
     assert daemon.read(session, "/workspace/a") == b"a"
     assert resume(daemon, session)["state"] == "ready", "one that is not paused stays as it is"
     daemon.post(f"/v1/sessions/{session}/processes/{cat}/signal", {"signal": "KILL"})
+
+
+def test_the_tool_pauses_and_resumes_over_rest_and_mcp(daemon, session):
+    daemon.post(f"/v1/sessions/{session}/code", {"code": "x = 1"})
+    made = daemon.post("/v1/tools/sandbox_pause", {}, session=session)
+    assert (made["success"], made["paused"]) == (True, True) and "resume" in made["hint"], made
+    again = daemon.post("/v1/tools/sandbox_pause", {}, session=session)
+    assert (again["success"], again["code"]) == (False, "session_paused"), again
+    made = daemon.post("/v1/tools/sandbox_pause", {"resume": True}, session=session)
+    assert (made["success"], made["paused"]) == (True, False), made
+    nobody = daemon.post("/v1/tools/sandbox_pause", {"session": "never-made"})
+    assert nobody["code"] == "session_not_found", "no session is made for it"
+    unnamed = daemon.post("/v1/tools/sandbox_pause", {})
+    assert unnamed["code"] == "bad_input" and "session" in unnamed["error"], unnamed
+    modern, legacy = mcp_http.Modern(daemon, is_local=True), mcp_http.Legacy(daemon, is_local=True)
+    assert "paused" in mcp_http.text_of(modern.call("sandbox_pause", {"session": session}))
+    refused = modern.call("run_code", {"code": "x", "session": session})
+    assert refused["isError"] and "sandbox_pause" in mcp_http.text_of(refused), refused
+    assert "resumed" in mcp_http.text_of(modern.call("sandbox_pause", {"session": session, "resume": True}))
+    assert "1" in mcp_http.text_of(modern.call("run_code", {"code": "x", "session": session}))
+    legacy.call("run_code", {"code": "y = 2"})  # the conversation's own session
+    assert "paused" in mcp_http.text_of(legacy.call("sandbox_pause", {}))
+    assert "paused" in [one["state"] for one in daemon.get("/v1/sessions")["sessions"]]
+    assert "resumed" in mcp_http.text_of(legacy.call("sandbox_pause", {"resume": True}))
+    assert "2" in mcp_http.text_of(legacy.call("run_code", {"code": "y"}))
+    legacy.ask("DELETE", None, legacy.headers)
 
 
 def test_streams_and_waiting_calls_end_and_the_command_goes_on(daemon, session):

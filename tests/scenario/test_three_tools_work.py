@@ -206,7 +206,7 @@ def test_the_table_of_tools(daemon):
         "sandbox_exec": "code_execution", "sandbox_write_file": "file_management",
         "sandbox_edit_file": "file_management", "sandbox_wait": "code_execution",
         "run_python_code": "code_execution", "run_code": "code_execution",
-        "sandbox_install": "code_execution"}
+        "sandbox_pause": "code_execution", "sandbox_install": "code_execution"}
     for tool in table.values():
         assert tool["title"] and tool["description"] and tool["annotations"] is not None
         assert tool["parameters"]["type"] == "object" and tool["parameters"]["properties"]

@@ -197,6 +197,8 @@ static int append_facts(const struct tool_reply *reply, const struct mcp_view *v
         failed |= buf_printf(text, "execution_id: %s\n", execution_of(reply, view));
     if (reply->kind == TOOL_REPLY_INSTALLED)
         failed |= append_installed(reply->installed, text);
+    if (reply->kind == TOOL_REPLY_PAUSED)
+        failed |= buf_append_text(text, reply->is_paused ? "paused\n" : "resumed\n");
     if (reply->field[0]) {
         failed |= buf_append_text(text, "field: ");
         failed |= append_words(text, reply->field);
