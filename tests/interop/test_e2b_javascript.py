@@ -13,6 +13,6 @@ def server():
         yield running
 
 
-@pytest.mark.parametrize("row", ["commands", "files", "lifecycle", "interpreter"])
+@pytest.mark.parametrize("row", ["commands", "files", "lifecycle", "pausing", "interpreter"])
 def test_the_newest_package(server, row):
     e2b_kit.run_node(server, "e2b-js-new", row)

@@ -2,7 +2,7 @@
 import e2b_kit
 import pytest
 
-ROWS = ["commands", "files", "signing", "terminals", "repositories", "lifecycle", "interpreter", "asynchronous"]
+ROWS = ["commands", "files", "signing", "terminals", "repositories", "lifecycle", "pausing", "interpreter", "asynchronous"]
 
 
 @pytest.fixture(scope="module")

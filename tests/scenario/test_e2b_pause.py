@@ -37,6 +37,9 @@ def test_a_paused_sandbox_goes_on_where_it_was(server, sandbox):
     for method, path in (("GET", "/health"), ("GET", "/files?path=/home/user/a"), ("GET", "/contexts")):
         status, _, body = sandbox.call(method, path)
         assert status == 502 and json.loads(body)["message"] == "The sandbox was not found", path
+    status, _, body = server.control("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"memory": False})
+    assert status == 400 and "memory" in body["message"], "not silently with the memory"
+    assert server.control("GET", f"/sandboxes/{sandbox.id}")[2]["state"] == "paused"
     status, _, again = server.control("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 77})
     assert status == 201 and again["sandboxID"] == sandbox.id, again
     status, _, again = server.control("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 77})

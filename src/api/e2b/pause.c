@@ -12,7 +12,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-/* A pause keeps the memory: one that only keeps files is something else. */
+/* A pause keeps the memory: one that only keeps files, or a resumption that starts the sandbox anew
+ * from them, is something else. */
 int e2b_check_pause_wishes(json_t *body, struct error *err)
 {
     static const char *const names[] = {"memory", "autoPauseMemory"};
@@ -20,8 +21,8 @@ int e2b_check_pause_wishes(json_t *body, struct error *err)
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         if (json_is_false(e2b_member(body, names[i], NULL)))
             return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                             "%s: this server keeps the memory of a paused sandbox; a pause that "
-                             "keeps its files only is not here",
+                             "%s: this server keeps the memory of a paused sandbox; a pause or a "
+                             "resumption with its files only is not here",
                              names[i]);
     }
     return 0;

@@ -364,7 +364,8 @@ void e2b_connect(struct door_call *call)
 
     if (!body)
         return;
-    if (read_timeout(call, body, "timeout", E2B_DEFAULT_TIMEOUT_S, &ms, &err) < 0) {
+    if (read_timeout(call, body, "timeout", E2B_DEFAULT_TIMEOUT_S, &ms, &err) < 0 ||
+        (session_is_paused(session) && e2b_check_pause_wishes(body, &err) < 0)) {
         e2b_fail_error(call, &err);
     } else {
         if (session_is_paused(session)) {
