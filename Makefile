@@ -68,7 +68,7 @@ check-clients: build ## builds the Python and TypeScript packages and checks the
 
 test-clients: build ## the earlier versions of OpenAI's and E2B's clients, too
 	@tools/setup test
-	@BAILEY_OPENAI_ROWS="openai-py-1 openai-py-2 openai-py-3 openai-py" BAILEY_CLIENT_MATRIX=1 \
+	@BAILEY_OPENAI_ROWS="openai-py-1 openai-py-2 openai-py-3 openai-py openai-js-4 openai-js-5 openai-js-6 openai-js" BAILEY_CLIENT_MATRIX=1 \
 		BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider \
 		tests/interop/test_openai_clients.py tests/interop/test_e2b_matrix.py
 

@@ -1,10 +1,11 @@
-"""Old versions of E2B's packages, and its command line. They need a while to be installed, so they run
-where BAILEY_CLIENT_MATRIX is set (`make test-clients`)."""
+"""Old versions of E2B's packages, its command line, and what LangChain and Vercel's AI SDK do with it. They need a
+while to be installed, so they run where BAILEY_CLIENT_MATRIX is set (`make test-clients`)."""
 import json
 import os
 import shutil
 
 import e2b_kit
+import model_server
 import pytest
 import sdk_server
 
@@ -15,8 +16,17 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def server():
-    with e2b_kit.E2bServer() as running:
+def model():
+    with model_server.Server() as running:
+        running.script("tool", [[*model_server.call('{"code": "6 * 7"}', name="execute_python"),
+                                 *model_server.end("tool_calls")], model_server.text("It is ", "42")])
+        running.script("sum", [model_server.code("print(6*7)"), model_server.text("It is ", "42")])
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    with e2b_kit.E2bServer({"BAILEY_UPSTREAM_URL": model.url}) as running:
         yield running
 
 
@@ -39,3 +49,11 @@ def test_the_command_line_lists_and_ends_sandboxes(server):
     assert made in e2b_kit.run(server, [str(cli), "sandbox", "list", "--format", "json"])
     e2b_kit.run(server, [str(cli), "sandbox", "kill", made])
     assert made not in e2b_kit.run(server, [str(cli), "sandbox", "list", "--format", "json"])
+
+
+def test_langchains_integration(server):
+    e2b_kit.run_python(server, "e2b-langchain", "deep_agents")
+
+
+def test_vercels_ai_sdk(server, model):
+    e2b_kit.run_node(server, "e2b-ai-sdk", "ai_sdk", MODEL_URL=model.url)

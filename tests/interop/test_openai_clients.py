@@ -16,7 +16,7 @@ import tcp
 
 from sdk_server import NEWEST_NODE
 
-ROWS = os.environ.get("BAILEY_OPENAI_ROWS", "openai-py").split()
+ROWS = os.environ.get("BAILEY_OPENAI_ROWS", "openai-py openai-js").split()
 
 # The PyPI client: a plain response, a raw stream, the strict helper, retrieve and delete.
 PYTHON = """
@@ -75,6 +75,8 @@ print("fine")
 
 JAVASCRIPT = """
 import OpenAI from "openai";
+import { readFileSync } from "node:fs";
+const version = JSON.parse(readFileSync(new URL("node_modules/openai/package.json", import.meta.url))).version;
 const client = new OpenAI({baseURL: process.argv[2], apiKey: process.argv[3], maxRetries: 0});
 const tools = [{type: "code_interpreter", container: {type: "auto"}}];
 function assert(fits, what) { if (!fits) throw new Error(JSON.stringify(what)); }
@@ -87,8 +89,11 @@ for await (const event of await client.responses.create({model: "sum", input: "G
 assert(types[0] === "response.created" && types.at(-1) === "response.completed", types);
 const final = await client.responses.stream({model: "sum", input: "Go", tools}).finalResponse();
 assert(final.status === "completed" && final.output[0].code === "print(6*7)", final);
+let last;
+for await (const event of await client.responses.create({model: "breaks", input: "Go", stream: true})) last = event;
+assert(last.type === "response.failed" && last.response.error.code === "server_error", last);
 const failed = await client.responses.stream({model: "breaks", input: "Go"}).finalResponse();
-assert(failed.status === "failed" && failed.error.code === "server_error", failed);
+assert(failed.status === "failed" || parseInt(version) < 7, failed); // that helper knows response.completed only
 try { await client.responses.create({model: "none", input: "Go"}); throw new Error("taken"); }
 catch (error) { assert(error.status === 400 && error.message.includes("does not exist"), `${error}`); }
 console.log("fine");
@@ -183,13 +188,14 @@ def in_python(server, name, source):
     run(server, row(name) / "bin" / "python", "-c", source)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [name for name in ROWS if name.startswith("openai-py")])
 def test_the_client_of_pypi(server, name):
     in_python(server, name, PYTHON)
 
 
-def test_the_client_of_npm(server):
-    folder = row("openai-js")
+@pytest.mark.parametrize("name", [name for name in ROWS if name.startswith("openai-js")])
+def test_the_client_of_npm(server, name):
+    folder = row(name)
     node = row("mcp-inspector").parent / NEWEST_NODE
     script = folder / "check.mjs"
     script.write_text(JAVASCRIPT)
