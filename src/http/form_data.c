@@ -249,17 +249,31 @@ static ssize_t on_match(struct form_data *form, char c)
     return r < 0 ? r : 1;
 }
 
+/*
+ * How much there is before the delimiter, or before what may be its beginning at the end of the
+ * data. A CR that is content does not end a run: in binary files there is one every 256 bytes.
+ */
+static size_t content_run(const struct form_data *form, const char *data, size_t length)
+{
+    const char *end = data + length, *at = data;
+
+    while ((at = memchr(at, '\r', (size_t)(end - at)))) {
+        if (memcmp(at, form->delimiter, MIN((size_t)(end - at), form->length)) == 0)
+            return (size_t)(at - data);
+        at++;
+    }
+    return length;
+}
+
 static ssize_t on_content(struct form_data *form, const char *data, size_t length, bool *ret_waits)
 {
-    const char *found;
     size_t run, taken;
 
     if (form->is_flushing)
         return flush(form, ret_waits);
     if (form->matched > 0)
         return on_match(form, data[0]);
-    found = memchr(data, '\r', length);
-    run = found ? (size_t)(found - data) : length;
+    run = content_run(form, data, length);
     if (run == 0) {
         form->matched = 1;
         return 1;

@@ -15,7 +15,8 @@
 struct reader {
     struct buf told;
     size_t at_once;
-    int verdict; /* of begin() */
+    unsigned calls; /* of data() */
+    int verdict;    /* of begin() */
 };
 
 static int on_begin(void *ctx, const struct form_data_part *part)
@@ -32,6 +33,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
     size_t taken = reader->at_once < length ? reader->at_once : length;
 
     buf_append(&reader->told, data, taken);
+    reader->calls++;
     return taken;
 }
 
@@ -89,6 +91,18 @@ static void test_content_that_looks_like_a_boundary(void **state)
     (void)state;
     expect(PART("name=\"a\"", "\r\n--xY\r\r\n--xy\r\n-\r\n\r") END,
            "<a|>\r\n--xY\r\r\n--xy\r\n-\r\n\r;");
+}
+
+/* Each piece is a write into a box: a binary file must not come in pieces of 256 bytes. */
+static void test_content_with_line_ends_comes_in_one_piece(void **state)
+{
+    struct reader reader;
+
+    (void)state;
+    assert_true(read_form(PART("name=\"a\"", "a\rb\r\nc\r\n--xYd\r\r") END, 1000, 1000, &reader));
+    assert_string_equal(buf_text(&reader.told), "<a|>a\rb\r\nc\r\n--xYd\r\r;");
+    assert_int_equal(reader.calls, 1);
+    buf_free(&reader.told);
 }
 
 static void test_names(void **state)
@@ -186,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts), cmocka_unit_test(test_content_that_looks_like_a_boundary),
+        cmocka_unit_test(test_content_with_line_ends_comes_in_one_piece),
         cmocka_unit_test(test_names), cmocka_unit_test(test_bad_bodies),
         cmocka_unit_test(test_types), cmocka_unit_test(test_a_reader_that_pauses_or_refuses),
     };
