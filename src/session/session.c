@@ -13,7 +13,20 @@
 #include "session/layers.h"
 #include "store/chat_row.h"
 
+#define AHEAD_MS 1000
 #define LAST_TURNS 256 /* of a box's last frames: more than its socket can hold */
+
+/*
+ * Later than the newest session's, so that lists which are sorted by it have the order of creation;
+ * of many in one millisecond they run ahead of the clock. A clock that was set back is believed.
+ */
+static uint64_t next_created_ms(const struct session_manager *manager)
+{
+    uint64_t now = session_manager_now_ms();
+    uint64_t newest = manager->sessions ? manager->sessions->created_ms : 0;
+
+    return newest >= now && newest < now + AHEAD_MS ? newest + 1 : now;
+}
 
 struct session *session_new(struct session_manager *manager)
 {
@@ -24,7 +37,8 @@ struct session *session_new(struct session_manager *manager)
     session->manager = manager;
     str_copy(session->tenant, sizeof(session->tenant), TENANT_LOCAL);
     session->env = json_object();
-    session->created_ms = session->used_ms = session_manager_now_ms();
+    session->created_ms = next_created_ms(manager);
+    session->used_ms = session_manager_now_ms();
     session->next_execution = 1;
     session->next = manager->sessions;
     manager->sessions = session;

@@ -100,6 +100,19 @@ static void test_refused(void **state)
                     fixture->config.session_idle_ms / 1000 + 1);
 }
 
+static void test_each_is_later_than_the_one_before(void **state)
+{
+    struct engine_fixture *fixture = *state;
+    uint64_t before = 0;
+
+    for (int i = 0; i < 20; i++) { /* several in one millisecond */
+        const struct session *session = fixture_session(fixture, NULL);
+
+        assert_true(session->created_ms > before);
+        before = session->created_ms;
+    }
+}
+
 static void test_name_is_free_again(void **state)
 {
     struct engine_fixture *fixture = *state;
@@ -492,6 +505,7 @@ int main(void)
         WITH_ENGINE(test_create_and_find),
         WITH_ENGINE(test_ambiguous),
         WITH_ENGINE(test_refused),
+        WITH_ENGINE(test_each_is_later_than_the_one_before),
         WITH_ENGINE(test_name_is_free_again),
         WITH_ENGINE(test_expiry),
         WITH_ENGINE(test_extend),
