@@ -133,6 +133,18 @@ def test_errors_have_their_status_as_a_number_in_the_body(server):
         assert status == 400 and word in told["message"], told
 
 
+def test_what_is_not_here_says_so_in_a_sentence(server, sandbox):
+    for method, path, words in (("POST", f"/sandboxes/{sandbox.id}/snapshots", "no snapshots"),
+                                ("POST", f"/sandboxes/{sandbox.id}/fork", "no forks"), ("GET", "/snapshots", "no snapshots"),
+                                ("PUT", f"/sandboxes/{sandbox.id}/network", "on the server"),
+                                ("POST", "/v3/templates", "bailey template build"),
+                                ("POST", "/v2/templates/t/builds/b", "bailey template build"),
+                                ("GET", "/templates/aliases/a", "bailey template build"), ("POST", "/volumes", "no volumes"),
+                                ("GET", "/volumes/v", "no volumes"), ("POST", "/secrets", "envVars")):
+        status, _, body = server.control(method, path, None if method == "GET" else {})
+        assert (status, body["code"]) == (501, 501) and words in body["message"], (path, body)
+
+
 def test_both_generations_of_addresses_are_served(server):
     for prefix in ("", "/v2"):
         made = server.sandbox(prefix + "/sandboxes", secure=True, timeout=60)

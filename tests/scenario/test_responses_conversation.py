@@ -60,6 +60,16 @@ def logs(response):
                    for one in item["outputs"])
 
 
+def test_instructions_are_those_of_one_response(server, model):
+    first = ask(server, "tea", instructions="Be brief")
+    second = ask(server, "tea", previous_response_id=first["id"], input="More")
+    third = ask(server, "tea", previous_response_id=first["id"], instructions="Be long")
+    said = [[m["content"] for m in one["body"]["messages"]] for one in model.requests("tea")[-3:]]
+    assert said == [["Be brief", "Go"], ["Go", "with milk", "More"], ["Be long", "Go", "with milk", "Go"]]
+    assert [one["instructions"] for one in (first, second, third)] == ["Be brief", None, "Be long"]
+    assert server.tcp("GET", f"/v1/responses/{third['id']}").json()["instructions"] == "Be long"
+
+
 # ---- calls and their outputs ----
 
 def test_an_output_without_its_call_is_refused_and_a_call_without_its_output(server, model):

@@ -118,6 +118,7 @@ static void test_shapes(void **state)
         {"id AKIAABCD1234EFGH5678.", "id [redacted]."},
         {"xoxb-123456789012-abcdefABCDEF", "[redacted]"},
         {"curl -u bly_k1.5f0c9a7b5f0c", "curl -u [redacted]"},
+        {"X-API-Key e2b_0123456789abcdef0123456789abcdef01234567 .", "X-API-Key [redacted] ."},
         {"jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl ok", "jwt [redacted] ok"},
         {"Bearer abcdef1234567890", "Bearer [redacted]"},
         {"postgres://me:hunter2@db/x", "postgres://me:[redacted]@db/x"},
