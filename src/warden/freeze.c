@@ -7,31 +7,58 @@
  *
  * No process of the box runs that could send SIGCONT, but the kernel sends it, too: to a process
  * that armed a timer for it (timer_create(2)) or asked for it as the signal of a descriptor
- * (F_SETSIG) before the freeze. So the warden looks while the box is frozen. What runs is stopped
- * again, which an interpreter that arrives late from a zygote needs too; a box in which something
- * runs again and again, or that has used CPU time, ends.
+ * (F_SETSIG) before the freeze. So the warden looks while the box is frozen: at the CPU clocks of
+ * its processes, one system call each, and at /proc when one has moved. What runs is stopped again,
+ * which an interpreter that arrives late from a zygote needs too, and a process that had no turn on
+ * a CPU since the freeze. A box that has used CPU time ends.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "warden/warden_private.h"
 
-#define STOPPED_MAX 4096
-#define STOPS_MAX 3      /* looks that find something running */
-#define CPU_TIME_MS 300 /* of all processes together, the stopping included */
+#define PROCESSES_MAX 4096
+#define CPU_NS_MAX UINT64_C(300000000) /* of all processes together, the stopping included */
+#define QUIET_LOOKS 16 /* after so many /proc is looked at anyway, for processes that came late */
 
 struct frozen {
-    uint64_t ticks;
-    unsigned stops;
+    size_t stopped_count;
+    pid_t stopped[PROCESSES_MAX]; /* before the freeze */
     size_t count;
-    pid_t stopped[STOPPED_MAX]; /* before the freeze */
+    pid_t pids[PROCESSES_MAX]; /* whose CPU time is looked at */
+    uint64_t seen_ns, used_ns; /* at the last look; since the freeze */
+    unsigned looks;
 };
+
+/* A process that is gone has no clock any more: what it used is forgotten. */
+static uint64_t cpu_ns(const struct frozen *frozen)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < frozen->count; i++) {
+        struct timespec used;
+        clockid_t clock;
+
+        if (clock_getcpuclockid(frozen->pids[i], &clock) == 0 && clock_gettime(clock, &used) == 0)
+            total += (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+    }
+    return total;
+}
+
+/* Returns how many are not stopped. */
+static size_t look_at_all(struct warden *warden, struct frozen *frozen)
+{
+    size_t running;
+
+    frozen->count = proc_tree_list(warden->sandbox, frozen->pids, PROCESSES_MAX, &running);
+    frozen->seen_ns = cpu_ns(frozen);
+    return running;
+}
 
 void warden_freeze(struct warden *warden, const struct frame *frame)
 {
-    struct proc_tree_life life;
     struct frozen *frozen;
 
     if (frame->id == 0 || frame->length > 0)
@@ -42,26 +69,28 @@ void warden_freeze(struct warden *warden, const struct frame *frame)
             channel_done(warden, frame->id, -ENOMEM);
             return;
         }
-        frozen->count = proc_tree_stop(warden->sandbox, frozen->stopped, STOPPED_MAX);
-        proc_tree_look(warden->sandbox, &life);
-        frozen->ticks = life.ticks;
+        frozen->stopped_count = proc_tree_stop(warden->sandbox, frozen->stopped, PROCESSES_MAX);
+        look_at_all(warden, frozen);
         warden->frozen = frozen;
         watch_frozen(warden);
     }
     channel_done(warden, frame->id, 0);
 }
 
-void freeze_look(struct warden *warden)
+bool freeze_look(struct warden *warden)
 {
-    const uint64_t most = CPU_TIME_MS * (uint64_t)sysconf(_SC_CLK_TCK) / 1000;
     struct frozen *frozen = warden->frozen;
-    struct proc_tree_life life;
+    uint64_t now_ns = cpu_ns(frozen);
+    bool has_moved = now_ns != frozen->seen_ns;
 
-    proc_tree_look(warden->sandbox, &life);
-    if (life.ticks > frozen->ticks + most || (life.running > 0 && ++frozen->stops > STOPS_MAX))
+    if (!has_moved && ++frozen->looks % QUIET_LOOKS > 0)
+        return false;
+    frozen->used_ns += now_ns > frozen->seen_ns ? now_ns - frozen->seen_ns : 0;
+    if (frozen->used_ns > CPU_NS_MAX)
         warden_end(warden);
-    if (life.running > 0)
+    if (look_at_all(warden, frozen) > 0)
         proc_tree_stop(warden->sandbox, NULL, 0);
+    return has_moved;
 }
 
 void warden_thaw(struct warden *warden, const struct frame *frame)
@@ -71,7 +100,7 @@ void warden_thaw(struct warden *warden, const struct frame *frame)
     if (frame->id == 0 || frame->length > 0)
         warden_end(warden);
     if (frozen) {
-        proc_tree_continue(warden->sandbox, frozen->stopped, frozen->count);
+        proc_tree_continue(warden->sandbox, frozen->stopped, frozen->stopped_count);
         watch_clock(warden); /* it rests by itself where nothing runs */
     }
     free(frozen);

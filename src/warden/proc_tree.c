@@ -39,7 +39,6 @@ struct member {
     bool is_dead, is_stopped, is_of_tree;
     bool is_in_kernel; /* uninterruptible, as the parent of a vfork(2) whose child is stopped */
     int threads;
-    uint64_t ticks; /* CPU time, with that of children it has waited for */
     uint64_t own_pages, shared_pages;
 };
 
@@ -49,16 +48,13 @@ struct proc_tree {
 };
 
 /*
- * /proc/PID/stat, after the name: state, parent, group, session, seven fields later the CPU time of
- * the process and of its children, two fields later threads
+ * /proc/PID/stat, after the name: state, parent, group, session, and fourteen fields later threads
  */
-#define STAT_FORMAT \
-    ") %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %d"
+#define STAT_FORMAT ") %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d"
 
 static bool read_stat(int proc_fd, const char *name, struct member *ret)
 {
     char path[64], text[1024];
-    unsigned long long ticks[4];
     const char *tail;
     char state;
 
@@ -67,9 +63,8 @@ static bool read_stat(int proc_fd, const char *name, struct member *ret)
         return false;
     tail = strrchr(text, ')'); /* the name before it may hold anything */
     if (!tail || sscanf(tail, STAT_FORMAT, &state, &ret->parent, &ret->group, &ret->session,
-                        &ticks[0], &ticks[1], &ticks[2], &ticks[3], &ret->threads) != 9)
+                        &ret->threads) != 5)
         return false;
-    ret->ticks = ticks[0] + ticks[1] + ticks[2] + ticks[3];
     ret->is_in_kernel = state == 'D';
     ret->pid = (pid_t)strtol(name, NULL, 10);
     /* A first thread that has ended is a zombie too, while the others go on. */
@@ -438,17 +433,22 @@ size_t proc_tree_stop(const struct sandbox *sandbox, pid_t *ret, size_t room)
     return count;
 }
 
-void proc_tree_look(const struct sandbox *sandbox, struct proc_tree_life *ret)
+size_t proc_tree_list(const struct sandbox *sandbox, pid_t *ret, size_t room, size_t *ret_running)
 {
     const struct proc_tree *proc_tree = proc_tree_read(sandbox);
+    size_t count = 0;
 
-    *ret = (struct proc_tree_life){0};
+    *ret_running = 0;
     for (size_t i = 0; i < proc_tree->count; i++) {
         const struct member *member = &proc_tree->members[i];
 
-        ret->ticks += member->ticks;
-        ret->running += !member->is_dead && !member->is_stopped && !member->is_in_kernel;
+        if (member->is_dead)
+            continue;
+        if (count < room)
+            ret[count++] = member->pid;
+        *ret_running += !member->is_stopped && !member->is_in_kernel;
     }
+    return count;
 }
 
 static bool has_pid(const pid_t *pids, size_t count, pid_t pid)

@@ -223,19 +223,16 @@ uint64_t proc_tree_memory(const struct sandbox *sandbox); /* bytes, roughly */
  * they leave it). `ret` gets those that were stopped already, at most `room`; returns how many.
  */
 size_t proc_tree_stop(const struct sandbox *sandbox, pid_t *ret, size_t room);
-/* How many processes are not stopped, and the CPU time of all, in ticks of the kernel's clock. */
-struct proc_tree_life {
-    size_t running;
-    uint64_t ticks;
-};
-void proc_tree_look(const struct sandbox *sandbox, struct proc_tree_life *ret);
+/* Those that live, at most `room`; *ret_running: how many of all are not stopped. */
+size_t proc_tree_list(const struct sandbox *sandbox, pid_t *ret, size_t room, size_t *ret_running);
 /* SIGCONT to all but these; children before their parents, which then never see them stopped. */
 void proc_tree_continue(const struct sandbox *sandbox, const pid_t *stopped, size_t count);
 
 /* freeze.c: FREEZE and THAW */
 void warden_freeze(struct warden *warden, const struct frame *frame);
 void warden_thaw(struct warden *warden, const struct frame *frame);
-void freeze_look(struct warden *warden); /* frozen: does it hold? else the box ends */
+/* Frozen: does it hold? True: something ran, so that limits may be exceeded. */
+bool freeze_look(struct warden *warden);
 
 void warden_reap(struct warden *warden);
 

@@ -171,11 +171,9 @@ static void timer_ready(struct loop_source *source, uint32_t events)
     (void)events;
     if (read(source->fd, &ticks, sizeof(ticks)) < 0)
         return;
-    if (warden->frozen) {
-        freeze_look(warden);
+    if (warden->frozen && !freeze_look(warden))
         return;
-    }
-    if (warden->is_alone && !kernel_is_watched(warden)) {
+    if (!warden->frozen && warden->is_alone && !kernel_is_watched(warden)) {
         bool is_quiet = proc_tree_is_quiet(warden->sandbox);
 
         warden->has_clock =
@@ -184,7 +182,8 @@ static void timer_ready(struct loop_source *source, uint32_t events)
         if (is_quiet)
             return;
     }
-    zygote_look(warden);
+    if (!warden->frozen)
+        zygote_look(warden);
     if (command_is_ending(warden) && !warden->is_alone) {
         proc_tree_kill(warden->sandbox); /* a process forked faster than we looked */
         warden_reap(warden);

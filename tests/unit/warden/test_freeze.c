@@ -112,14 +112,14 @@ static void test_what_is_continued_is_stopped_again(void **state)
     finish_two(fixture);
 }
 
-static void test_a_box_that_runs_again_and_again_ends(void **state)
+static void test_a_box_that_uses_cpu_time_ends(void **state)
 {
     struct warden_fixture *fixture = *state;
     struct pollfd end = {.fd = fixture->fd, .events = POLLIN};
     struct frame frame;
     pid_t pids[2];
 
-    start_two(fixture, pids, "");
+    start_two(fixture, pids, "while :; do :; done &");
     give(fixture, FRAME_FREEZE, 2, NULL, 0);
     assert_int_equal(done(fixture, 2), 0);
     while (poll(&end, 1, 1) == 0)
@@ -161,7 +161,7 @@ int main(void)
         WITH_A_WARDEN(test_all_stand_still),
         WITH_A_WARDEN(test_what_was_stopped_stays_so),
         WITH_A_WARDEN(test_what_is_continued_is_stopped_again),
-        WITH_A_WARDEN(test_a_box_that_runs_again_and_again_ends),
+        WITH_A_WARDEN(test_a_box_that_uses_cpu_time_ends),
         WITH_A_WARDEN(test_an_empty_box),
         cmocka_unit_test(test_nonsense),
     };
