@@ -18,7 +18,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.join(HERE, "..", "tests"))
+sys.path += [os.path.join(HERE, "..", "tests"), os.path.join(HERE, "..", "tests", "interop")]
 
 BUDGETS_MS = {"Sandbox.create()": 10, 'run_code("1")': 3, 'commands.run("true")': 5}
 CROWD = 100
@@ -173,5 +173,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--client"]:
         client(int(sys.argv[2]))
     else:
-        sys.path.append(os.path.join(HERE, "..", "tests", "interop"))
         print("\n".join(lines_of(*gather(int(sys.argv[1]) if len(sys.argv) > 1 else 100))))

@@ -106,6 +106,7 @@ def memory_budget(outputs, size):
 def budgets(found):
     import session_report  # it uses the tables of this file
     import containers_report
+    import e2b_sdk
     import python_report
     import responses
     import server_report
@@ -113,6 +114,7 @@ def budgets(found):
     rows += server_report.budgets(found)
     rows += containers_report.budgets(found)
     rows += responses.budgets(found)
+    rows += e2b_sdk.budgets(found)
     if found.get("true"):
         rows += true_budget(found["true"])
     for latency in found.get("python", []):
@@ -195,6 +197,7 @@ OUTPUT_NOTE = """\
 
 def render(found, machine, failures):
     import containers_report
+    import e2b_sdk
     import python_report
     import responses
     import server_report
@@ -233,6 +236,7 @@ def render(found, machine, failures):
     lines += server_report.render(found)
     lines += containers_report.render(found)
     lines += responses.render(found)
+    lines += e2b_sdk.render(found)
     lines += ["", "## Notes", "", NOTES]
     if failures:
         lines += ["", "## Did not run", ""] + ["- " + failure for failure in failures]

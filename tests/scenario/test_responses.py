@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import threading
 
 import pytest
@@ -173,6 +174,23 @@ def test_a_streamed_text_answer_has_its_events_in_order(server, model):
         "completed"]
     assert events[0]["response"]["usage"] is None and events[-2]["item"]["status"] == "completed"
     assert events[-1]["response"]["usage"]["total_tokens"] == 15
+
+
+def test_each_piece_of_a_stream_has_whole_events(server, model):
+    """Some readers forget the half of an event that ends a piece, so no event is sent in two."""
+    model.script("pieces", [text(*[f"piece {i} " for i in range(100)])])
+    body = json.dumps({"model": "pieces", "input": "Go", "stream": True}).encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection, connection.makefile("rb") as reply:
+        connection.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"
+                           b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+                           % (server.key.encode(), len(body), body))
+        while reply.readline() != b"\r\n":
+            pass
+        pieces = []
+        while size := int(reply.readline(), 16):
+            pieces.append(reply.read(size))
+            assert reply.read(2) == b"\r\n"
+    assert len(pieces) > 100 and all(one.startswith((b"event: ", b"data: ")) and one.endswith(b"\n\n") for one in pieces)
 
 
 def test_the_configured_model_is_used_where_the_request_names_none(server, model):

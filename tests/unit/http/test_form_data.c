@@ -199,10 +199,13 @@ static void test_a_reader_that_pauses_or_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts), cmocka_unit_test(test_content_that_looks_like_a_boundary),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_content_that_looks_like_a_boundary),
         cmocka_unit_test(test_content_with_line_ends_comes_in_one_piece),
-        cmocka_unit_test(test_names), cmocka_unit_test(test_bad_bodies),
-        cmocka_unit_test(test_types), cmocka_unit_test(test_a_reader_that_pauses_or_refuses),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_bad_bodies),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_a_reader_that_pauses_or_refuses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
