@@ -5,7 +5,7 @@
  * libcurl's multi interface. One thread. Callbacks come from http_client_wait() or, when the client
  * has a reactor, from its loop only; they may start and cancel exchanges.
  *
- * Runs in: broker, hosts, upstream, commands
+ * Runs in: broker, hosts, upstream, commands, callers
  */
 #ifndef BAILEY_HTTP_CLIENT_H
 #define BAILEY_HTTP_CLIENT_H

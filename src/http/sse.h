@@ -1,7 +1,7 @@
 /*
  * sse.h - server-sent events, both ways: one event as text, and bytes back into events. Pure.
  *
- * Runs in: broker, hosts, upstream, commands
+ * Runs in: broker, hosts, upstream, commands, callers
  */
 #ifndef BAILEY_HTTP_SSE_H
 #define BAILEY_HTTP_SSE_H
