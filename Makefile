@@ -4,6 +4,7 @@
 #
 # settings: CC=clang        another compiler, as in `make CC=clang`
 # settings: PREFIX=/usr     where install goes (/usr/local); DESTDIR= in front of it, for packages
+# settings: LIBDIR=lib64    where libraries go below PREFIX (lib)
 # settings: FUZZ_SECONDS=30 for each fuzz target
 # settings: SOAK_RUNS=10000 runs of `make soak`
 # settings: LOAD_SECONDS=600 of `make load`
@@ -12,7 +13,9 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 DESTDIR ?=
+VERSION := $(shell sed -n "s/^    version: '\(.*\)',/\1/p" meson.build)
 BUILD ?= build
 FUZZ_SECONDS ?= 30
 SOAK_RUNS ?= 10000
@@ -28,9 +31,9 @@ ENGINE := $(if $(wildcard src/broker/main.c),bailey-engine)
 
 all: build
 
-build: ## build/bailey, one static file, and build/bailey-engine for sessions and servers
+build: ## build/bailey, one static file, build/bailey-engine for sessions and servers, libbailey for C
 	@tools/setup run
-	@TARGETS="bailey $(ENGINE)" tools/build build
+	@TARGETS="bailey $(ENGINE) libbailey" tools/build build
 
 run: build ## runs agent-written Python in boxes: plain, then with the data stack on a real table
 	@tools/run-example build/bailey
@@ -107,7 +110,7 @@ load: build ## 1,000 clients and 500 streams at once for LOAD_SECONDS, then one 
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/load.py
 	@BAILEY=$(CURDIR)/build/bailey $(PYTHON) tests/load/stall.py
 
-install: build ## the programs, man pages, completions and the container profile, below DESTDIR/PREFIX
+install: build ## programs, library, header, man pages, completions, the container profile, below DESTDIR/PREFIX
 	@$(MAKE) --no-print-directory install-files
 
 # Of what is in BUILD already.
@@ -116,7 +119,8 @@ install-files:
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/libexec \
-		$(DESTDIR)$(PREFIX)/share/bailey
+		$(DESTDIR)$(PREFIX)/share/bailey $(DESTDIR)$(PREFIX)/share/man/man3 \
+		$(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/$(LIBDIR)/pkgconfig
 	install -s -m 755 $(BUILD)/bailey $(DESTDIR)$(PREFIX)/bin/bailey
 	for program in $(ENGINE); do \
 		install -s -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/libexec/$$program || exit 1; \
@@ -128,6 +132,15 @@ install-files:
 	$(BUILD)/bailey completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/bailey
 	$(BUILD)/bailey completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bailey
 	$(BUILD)/bailey completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bailey.fish
+	install -m 644 include/bailey.h $(DESTDIR)$(PREFIX)/include/bailey.h
+	install -m 644 docs/man/bailey.3 $(DESTDIR)$(PREFIX)/share/man/man3/bailey.3
+	install -s -m 644 $(BUILD)/src/lib/libbailey.so.$(VERSION) $(DESTDIR)$(PREFIX)/$(LIBDIR)/
+	ln -sf libbailey.so.$(VERSION) $(DESTDIR)$(PREFIX)/$(LIBDIR)/libbailey.so.0
+	ln -sf libbailey.so.0 $(DESTDIR)$(PREFIX)/$(LIBDIR)/libbailey.so
+	install -m 644 $(BUILD)/src/lib/libbailey.a $(DESTDIR)$(PREFIX)/$(LIBDIR)/
+	strip --strip-debug $(DESTDIR)$(PREFIX)/$(LIBDIR)/libbailey.a
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' deploy/bailey.pc.in \
+		> $(DESTDIR)$(PREFIX)/$(LIBDIR)/pkgconfig/bailey.pc
 	install -m 644 deploy/docker/seccomp.json $(DESTDIR)$(PREFIX)/share/bailey/docker-seccomp.json
 
 deb: build ## a Debian package, build/bailey_VERSION_ARCH.deb

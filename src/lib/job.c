@@ -312,6 +312,7 @@ const bailey_result *bailey_job_result(const bailey_job *job)
 static bool kill_command(struct bailey_job *job)
 {
     static const char body[] = "{\"signal\":\"SIGKILL\"}";
+    static const struct http_call_events no_events = {0};
     const char *headers[] = {"Content-Type: application/json", NULL};
     char path[256];
     struct http_call call = {.method = "POST",
@@ -323,8 +324,7 @@ static bool kill_command(struct bailey_job *job)
     return job->signal_path && job->execution[0] &&
            str_format(path, sizeof(path), "%s/processes/%s/signal", job->signal_path,
                       job->execution) == 0 &&
-           http_call_start(job->engine->client, &call, &(struct http_call_events){0}, NULL, NULL,
-                           NULL) == 0;
+           http_call_start(job->engine->client, &call, &no_events, NULL, NULL, NULL) == 0;
 }
 
 void bailey_job_cancel(bailey_job *job)

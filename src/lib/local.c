@@ -71,12 +71,13 @@ struct spawn {
 /* System calls only. The standard error stays as it is, if there is one. */
 static int prepare_descriptors(const struct spawn *spawn)
 {
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int low_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null_fd = low_fd < 0 ? -1 : fcntl(low_fd, F_DUPFD_CLOEXEC, ABOVE);
 
-    if (null_fd < 0 || dup3(null_fd, ABOVE + 2, O_CLOEXEC) < 0)
+    if (null_fd < 0)
         return -1;
     for (int fd = 0; fd <= 2; fd++) {
-        if ((fd < 2 || fcntl(fd, F_GETFD) < 0) && dup3(ABOVE + 2, fd, 0) < 0)
+        if ((fd < 2 || fcntl(fd, F_GETFD) < 0) && dup3(null_fd, fd, 0) < 0)
             return -1;
     }
     if (dup3(spawn->channel_fd, MAKER_FD, 0) < 0 ||
@@ -124,8 +125,8 @@ static void reap(int pid_fd)
 static int spawn_maker(struct bailey_job *job, int channel_fd, struct error *err)
 {
     CLEANUP(freep) char *stack = aligned_alloc(16, STACK_BYTES);
-    CLEANUP(fd_closep) int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, ABOVE + 3);
-    CLEANUP(fd_closep) int program = fcntl(job->engine->program_fd, F_DUPFD_CLOEXEC, ABOVE + 3);
+    CLEANUP(fd_closep) int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, ABOVE);
+    CLEANUP(fd_closep) int program = fcntl(job->engine->program_fd, F_DUPFD_CLOEXEC, ABOVE);
     struct spawn spawn = {.channel_fd = channel, .program_fd = program, .env = environ};
     int r;
 

@@ -122,7 +122,8 @@ int main(int argc, char **argv)
     fcntl(MAKER_FD, F_SETFD, FD_CLOEXEC);
     if (maker_request_read(MAKER_FD, &json, &err) < 0) {
         json_decref(json);
-        log_error("%s", err.text);
+        if (err.code != ERROR_CANCELLED)
+            log_error("%s", err.text);
         return 2;
     }
     if (maker_request_load(json, environ, &request, &err) < 0)

@@ -32,9 +32,13 @@ int maker_request_read(int fd, json_t **ret, struct error *err)
     CLEANUP(freep) char *text = NULL;
     struct maker_head head;
     json_error_t wrong;
+    ssize_t length;
 
-    if (fd_read_all(fd, &head, sizeof(head)) != (ssize_t)sizeof(head) ||
-        head.magic != MAKER_MAGIC || head.length > MAKER_REQUEST_MAX)
+    length = fd_read_all(fd, &head, sizeof(head));
+    if (length == 0)
+        return error_set(err, -ECANCELED, ERROR_CANCELLED, "the caller has gone");
+    if (length != (ssize_t)sizeof(head) || head.magic != MAKER_MAGIC ||
+        head.length > MAKER_REQUEST_MAX)
         return error_set(err, -EPROTO, ERROR_ENGINE,
                          "this program is a part of libbailey, which executes it");
     text = malloc(head.length + 1);
