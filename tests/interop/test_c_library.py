@@ -175,6 +175,23 @@ def test_cancelling_ends_what_runs_and_keeps_the_session(programs, server):
     assert lines[2] == "then ok - -" and "Operation canceled cancelled" in lines[0] + lines[1]
 
 
+# --- docs/sdk.md
+
+BLOCKS = re.findall(r"^```c\n(.*?)^```$", (support.REPO / "docs" / "sdk.md").read_text(), re.M | re.S)
+PRINTED = ["42\n", "['1', '2', '3']\n"]
+
+
+def test_every_block_of_the_page_is_known():
+    assert len(BLOCKS) == len(PRINTED)
+
+
+@pytest.mark.parametrize("number", range(len(PRINTED)))
+def test_block_of_the_page(programs, server, tmp_path, number):
+    source = tmp_path / f"block{number}.c"
+    source.write_text(BLOCKS[number])
+    assert output(programs(source), env=server.client_env("unix")) == PRINTED[number]
+
+
 # --- names and installed files
 
 def declared():
