@@ -82,7 +82,7 @@ check-style: ## format, include rule, documents; reports long files and function
 format: ## formats the C sources
 	@command -v clang-format-14 >/dev/null || { echo "make format: clang-format-14 is not installed" \
 		"(Debian 12 and Ubuntu 22.04 have it as a package; other versions format differently)" >&2; exit 1; }
-	@find src tests fuzz tools bench \( -name '*.c' -o -name '*.h' \) -print0 2>/dev/null | \
+	@find src include tests fuzz tools bench examples \( -name '*.c' -o -name '*.h' \) -print0 2>/dev/null | \
 		xargs -0 clang-format-14 -i
 
 coverage: ## lines executed by all tests, in children and boxes too; fails under 80 %
