@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

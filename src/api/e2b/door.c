@@ -1,15 +1,9 @@
 /* door.c - the addresses of E2B's clients, and this door's row; see e2b.h. */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "api/front/row_text.h"
 #include "base/cleanup.h"
-#include "store/output_row.h"
 
 extern const struct door_ops e2b_door;
-
-#define SECRET "e2b" /* name of the secret that tokens are made with */
 
 /* clang-format off */
 
@@ -93,25 +87,11 @@ static const struct door_route routes[] = {
 };
 /* clang-format on */
 
+static const struct e2b_wire wire;
+
 static int open_door(struct front *front, void **ret, struct error *err)
 {
-    struct e2b *e2b = calloc(1, sizeof(*e2b));
-
-    *ret = e2b;
-    if (!e2b)
-        return error_memory(err);
-    e2b->front = front;
-    return index_secret(front->auth.index, SECRET, e2b->secret, err);
-}
-
-static void close_door(void *door)
-{
-    struct e2b *e2b = door;
-
-    e2b_watchers_free(e2b);
-    e2b_processes_free(e2b);
-    explicit_bzero(e2b->secret, sizeof(e2b->secret));
-    free(e2b);
+    return e2b_open(front, &wire, ret, err);
 }
 
 const struct door_ops e2b_door = {
@@ -123,7 +103,7 @@ const struct door_ops e2b_door = {
     .allows_duplicates = true,
     .claims = e2b_claims,
     .open = open_door,
-    .close = close_door,
+    .close = e2b_close,
     .admit = e2b_admit,
     .fail = e2b_fail_error,
     .refuse = e2b_refuse,

@@ -1,7 +1,7 @@
 /* reply.c - replies and errors in the shape of E2B's API; see e2b.h. */
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "api/start.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -109,6 +109,20 @@ static json_t *detail_json(struct e2b *e2b, const struct principal *who,
 
 /* ---- create ---- */
 
+/* As E2B's clients write it. */
+static json_t *in_words_of_e2b(struct door_call *call, json_t *body)
+{
+    const struct e2b_wire *wire = ((struct e2b *)call->door)->wire;
+    struct error err = {0};
+
+    if (!wire->body)
+        return body;
+    body = wire->body(call, body, &err);
+    if (!body)
+        e2b_fail_error(call, &err);
+    return body;
+}
+
 json_t *e2b_body(struct door_call *call)
 {
     struct schema_problem problem = {0};
@@ -117,10 +131,10 @@ json_t *e2b_body(struct door_call *call)
 
     http_body(call->http, &length);
     if (length == 0 && !http_prepared(call->http))
-        return json_object();
+        return in_words_of_e2b(call, json_object());
     body = front_body_json(call->http, &problem);
     if (json_is_object(body))
-        return body;
+        return in_words_of_e2b(call, body);
     json_decref(body);
     e2b_fail_text(call->http, 400,
                   problem.err.code ? problem.err.text : "the body has to be an object");

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "api/exec_stream.h"
 #include "api/start.h"
 #include "base/base64.h"

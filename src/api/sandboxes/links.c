@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"

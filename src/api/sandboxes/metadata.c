@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 

@@ -1,7 +1,7 @@
 /* target.c - which sandbox a request means, tokens and signed addresses; see e2b.h. Pure. */
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/hmac.h"

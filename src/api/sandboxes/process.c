@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "api/start.h"
 #include "base/base64.h"
 #include "base/cleanup.h"

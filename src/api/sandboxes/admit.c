@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "config/config.h"

@@ -1,15 +1,16 @@
 /*
- * e2b.h - the door of E2B's clients: their control plane (/sandboxes), what they expect of the
- * daemon in a sandbox (process.Process, filesystem.Filesystem, /files) and of the code interpreter
- * (/execute, /contexts); docs/e2b.md.
+ * e2b.h - what E2B's clients use: their control plane (/sandboxes), what they expect of the daemon
+ * in a sandbox (process.Process, filesystem.Filesystem, /files) and of the code interpreter
+ * (/execute, /contexts); docs/e2b.md. The doors whose clients speak so (api/e2b, api/scalebox) are
+ * rows with these handlers; where their protocols differ is a table of each (struct e2b_wire).
  *
  * A sandbox is a session, and its id is the session's without "s_". What the session does not know
  * (metadata, the key that made it) is in its notes. One thread, never blocks.
  *
  * Runs in: broker
  */
-#ifndef BAILEY_API_E2B_E2B_H
-#define BAILEY_API_E2B_E2B_H
+#ifndef BAILEY_API_SANDBOXES_E2B_H
+#define BAILEY_API_SANDBOXES_E2B_H
 
 #include <jansson.h>
 
@@ -39,15 +40,29 @@
 struct e2b_process;
 struct e2b_watcher;
 
-/* State between calls. */
+/* Where the protocol of a door differs from E2B's. */
+struct e2b_wire {
+    /* The body of a control plane's request as E2B's; takes it over. NULL: `err` says why. */
+    json_t *(*body)(const struct door_call *call, json_t *body, struct error *err);
+};
+
+/* State between calls, of each door. */
 struct e2b {
     struct front *front;
+    const struct e2b_wire *wire;
     uint8_t secret[SHA256_BYTES];  /* tokens are made with it */
     struct e2b_process *processes; /* what running commands were started with */
     struct e2b_watcher *watchers;
     unsigned watcher_count;
     uint64_t next_watcher;
 };
+
+/*
+ * open.c: what a door keeps, for its open() and close(). Tokens of one door are those of the other:
+ * a sandbox is the same, whichever made it.
+ */
+int e2b_open(struct front *front, const struct e2b_wire *wire, void **ret, struct error *err);
+void e2b_close(void *door);
 
 /* ---- whose request it is (target.c); pure ---- */
 

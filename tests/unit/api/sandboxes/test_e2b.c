@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/e2b/e2b.h"
+#include "api/sandboxes/e2b.h"
 
 #define ID "0123456789abcdef0123456789abcdef"
 
