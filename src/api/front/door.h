@@ -122,6 +122,7 @@ struct door_call {
     const struct schema_problem *problem;
 };
 const struct door_route *front_route(const struct http_request *http); /* NULL: no row matches */
+void *front_door_state(const struct http_request *http); /* open()'s, of its row; NULL: likewise */
 uint64_t front_query_u64(const struct door_call *call, const char *name, uint64_t fallback);
 bool front_query_bool(const struct door_call *call, const char *name);
 const char *front_query_text(const struct door_call *call, const char *name); /* or NULL */
@@ -164,6 +165,10 @@ struct door_ops {
     /* Answers with an error that the hall found: the caller is not admitted, or query or body do
      * not match the row. NULL: front_fail(). */
     void (*fail)(struct door_call *call, const struct error *err);
+    /* Sends what a handler gave to front_reply() in another shape, with front_reply_json(); takes it
+     * over. NULL: as it is. */
+    void (*reply)(struct http_request *http, unsigned status, const char *const *headers,
+                  json_t *json);
     /* NULL: {"error":{"code","message"}}, as front_fail(). */
     void (*refuse)(struct http_request *http, const struct door_refusal *refusal);
     /* `responses` of an operation of OpenAPI. NULL: the row's status and errors. */

@@ -7,13 +7,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/front/front_private.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
 
 #define REPLY_MAX (6 * LIMIT_OUTPUT_MAX)
 
-void front_reply_with(struct http_request *http, unsigned status, const char *const *headers,
+void front_reply_json(struct http_request *http, unsigned status, const char *const *headers,
                       json_t *json)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(REPLY_MAX);
@@ -23,6 +24,17 @@ void front_reply_with(struct http_request *http, unsigned status, const char *co
     else
         http_reply_text(http, status, TYPE_JSON, headers, &text);
     json_decref(json);
+}
+
+void front_reply_with(struct http_request *http, unsigned status, const char *const *headers,
+                      json_t *json)
+{
+    const struct front_row *row = http_row(http);
+
+    if (json && row && row->door->ops->reply)
+        row->door->ops->reply(http, status, headers, json);
+    else
+        front_reply_json(http, status, headers, json);
 }
 
 void front_reply(struct http_request *http, unsigned status, json_t *json)

@@ -24,6 +24,9 @@ struct schema_problem;
 void front_reply(struct http_request *http, unsigned status, json_t *json); /* takes it over */
 void front_reply_with(struct http_request *http, unsigned status, const char *const *headers,
                       json_t *json);
+/* The same without the shape of its door (door_ops.reply). */
+void front_reply_json(struct http_request *http, unsigned status, const char *const *headers,
+                      json_t *json);
 void front_time(uint64_t ms, char *text, size_t size); /* RFC 3339; ms since 1970 */
 /* Takes over `extra`: members beside code and message; NULL: none. */
 void front_fail(struct front *front, struct http_request *http, const struct error *err,

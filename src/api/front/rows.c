@@ -170,6 +170,13 @@ const struct door_route *front_route(const struct http_request *http)
     return row ? row->route : NULL;
 }
 
+void *front_door_state(const struct http_request *http)
+{
+    const struct front_row *row = http_row(http);
+
+    return row ? row->door->state : NULL;
+}
+
 const char *front_shown_path(const void *row, const char *path)
 {
     const struct front_row *found = row;

@@ -7,17 +7,20 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/sandboxes/e2b.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/json.h"
 #include "model/text.h"
 #include "tool/schema.h"
 
 #define HEADER 5
 #define FLAG_COMPRESSED 1u
 #define FLAG_END 2u
+#define BINARY_MAX (32 * MIB) /* of one reply */
 
 int e2b_envelope_next(const char **at, size_t *left, const char **ret, size_t *ret_length)
 {
@@ -105,19 +108,63 @@ int e2b_bytes(json_t *value, struct buf *bytes)
 
 /* ---- requests ---- */
 
-static bool is_stream(const struct http_request *http)
+static bool has_type(const struct http_request *http, const char *type)
 {
-    const char *type = http_header(http, "Content-Type");
+    const char *own = http_header(http, "Content-Type");
+    size_t length = own ? strcspn(own, "; \t") : 0;
 
-    return type && str_starts(type, E2B_TYPE_CONNECT);
+    return length == strlen(type) && strncasecmp(own, type, length) == 0;
+}
+
+const struct e2b_method *e2b_binary(const struct http_request *http)
+{
+    const struct e2b *e2b = front_door_state(http);
+
+    if (!e2b || !e2b->wire->methods ||
+        !(has_type(http, E2B_TYPE_BINARY) || has_type(http, E2B_TYPE_CONNECT_BINARY)))
+        return NULL;
+    for (size_t i = 0; i < e2b->wire->method_count; i++)
+        if (str_equal(e2b->wire->methods[i].path, http_path(http)))
+            return &e2b->wire->methods[i];
+    return NULL;
+}
+
+const char *e2b_stream_type(const struct http_request *http)
+{
+    return e2b_binary(http) ? E2B_TYPE_CONNECT_BINARY : E2B_TYPE_CONNECT;
+}
+
+json_t *e2b_stream_message(const struct http_request *http, const char *text, size_t length,
+                           size_t *room)
+{
+    const struct e2b_method *method = e2b_binary(http);
+    struct error ignored;
+
+    return method ? protobuf_read(method->request, text, length, &ignored)
+                  : json_parse_within(text, length, 0, room, NULL);
+}
+
+static json_t *binary_request(struct door_call *call, const struct e2b_method *method)
+{
+    struct error err = {0};
+    size_t length;
+    const void *body = http_body(call->http, &length);
+    json_t *request = protobuf_read(method->request, body, length, &err);
+
+    if (!request)
+        e2b_unary_fail(call->http, "invalid_argument", err.text);
+    return request;
 }
 
 json_t *e2b_unary_request(struct door_call *call)
 {
     struct schema_problem problem = {0};
+    const struct e2b_method *method = e2b_binary(call->http);
     json_t *request;
     size_t length;
 
+    if (method)
+        return binary_request(call, method);
     http_body(call->http, &length);
     if (length == 0 && !http_prepared(call->http))
         return json_object();
@@ -132,17 +179,20 @@ json_t *e2b_unary_request(struct door_call *call)
 
 json_t *e2b_stream_request(struct door_call *call)
 {
+    const struct e2b_method *method = e2b_binary(call->http);
     struct schema_problem problem = {0};
     const char *text = NULL;
     json_t *request = NULL;
     size_t length;
     const void *body = http_body(call->http, &length);
 
-    if (!is_stream(call->http)) {
+    if (!has_type(call->http, e2b_stream_type(call->http))) {
         e2b_fail_text(call->http, 415, "the body has to be " E2B_TYPE_CONNECT);
         return NULL;
     }
-    if (body && e2b_envelope_read(body, length, &text, &length) == 0)
+    if (body && e2b_envelope_read(body, length, &text, &length) == 0 && method)
+        request = protobuf_read(method->request, text, length, &problem.err);
+    else if (text)
         request = length > 0 ? json_read_with(text, length, 0, &problem) : json_object();
     if (json_is_object(request))
         return request;
@@ -240,11 +290,17 @@ static int envelope(struct buf *to, unsigned flags, const char *text, size_t len
     return buf_append(to, text, length);
 }
 
-static int envelope_json(struct buf *to, unsigned flags, json_t *message)
+/* `method`: of a binary message; NULL: it is JSON, as the last one always is. */
+static int envelope_json(struct buf *to, const struct e2b_method *method, unsigned flags,
+                         json_t *message)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(E2B_PENDING_MAX);
-    int r = message ? text_of_json(message, FRONT_JSON, &text) : -ENOMEM;
+    CLEANUP(buf_free) struct buf text = BUF_INIT(to->maximum);
+    int r = -ENOMEM;
 
+    if (message && method)
+        r = protobuf_write(method->reply, message, &text);
+    else if (message)
+        r = text_of_json(message, FRONT_JSON, &text);
     if (r == 0)
         r = envelope(to, flags, buf_text(&text), text.length);
     json_decref(message);
@@ -253,7 +309,7 @@ static int envelope_json(struct buf *to, unsigned flags, json_t *message)
 
 void e2b_stream_send(struct front_stream *stream, json_t *message)
 {
-    if (envelope_json(&stream->text, 0, message) < 0)
+    if (envelope_json(&stream->text, e2b_binary(stream->http), 0, message) < 0)
         stream->is_broken = true;
 }
 
@@ -265,7 +321,7 @@ static json_t *end_json(const char *code, const char *text)
 void e2b_stream_end(struct front_stream *stream, const char *code, const char *text)
 {
     stream->is_over = true;
-    if (envelope_json(&stream->text, FLAG_END, end_json(code, text)) < 0)
+    if (envelope_json(&stream->text, NULL, FLAG_END, end_json(code, text)) < 0)
         stream->is_broken = true;
 }
 
@@ -273,20 +329,38 @@ void e2b_stream_fail(struct http_request *http, const char *code, const char *te
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(64 * KIB);
 
-    if (envelope_json(&body, FLAG_END, end_json(code, text)) < 0)
+    if (envelope_json(&body, NULL, FLAG_END, end_json(code, text)) < 0)
         front_fail_memory(http);
     else
-        http_reply_text(http, 200, E2B_TYPE_CONNECT, NULL, &body);
+        http_reply_text(http, 200, e2b_stream_type(http), NULL, &body);
 }
 
 void e2b_stream_reply(struct http_request *http, json_t *message)
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(64 * KIB);
 
-    if (envelope_json(&body, 0, message) < 0 || envelope_json(&body, FLAG_END, json_object()) < 0)
+    if (envelope_json(&body, e2b_binary(http), 0, message) < 0 ||
+        envelope_json(&body, NULL, FLAG_END, json_object()) < 0)
         front_fail_memory(http);
     else
-        http_reply_text(http, 200, E2B_TYPE_CONNECT, NULL, &body);
+        http_reply_text(http, 200, e2b_stream_type(http), NULL, &body);
+}
+
+void e2b_unary_reply(struct http_request *http, unsigned status, const char *const *headers,
+                     json_t *message)
+{
+    CLEANUP(buf_free) struct buf body = BUF_INIT(BINARY_MAX);
+    const struct e2b_method *method = status == 200 ? e2b_binary(http) : NULL;
+
+    if (!method) { /* errors are JSON */
+        front_reply_json(http, status, headers, message);
+        return;
+    }
+    if (protobuf_write(method->reply, message, &body) < 0)
+        front_fail_memory(http);
+    else
+        http_reply_text(http, status, E2B_TYPE_BINARY, headers, &body);
+    json_decref(message);
 }
 
 uint64_t e2b_ping_ms(const struct http_request *http)

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+#define MS_FROM 100000000000 /* such a number is not one of seconds: it would be the year 5138 */
 #define SAMPLE_S 30 /* how far from now a range may be that has the sample */
 
 void e2b_health(struct door_call *call)
@@ -216,7 +217,7 @@ void e2b_metrics(struct door_call *call)
         ask(call, session, true);
 }
 
-/* Whether a range of seconds has this moment in it. */
+/* Whether a range of seconds has this moment in it; some clients write milliseconds. */
 static bool has_now(const struct door_call *call)
 {
     const char *start = http_query(call->http, "start"), *end = http_query(call->http, "end");
@@ -226,6 +227,10 @@ static bool has_now(const struct door_call *call)
         (void)str_to_u64(start, &from);
     if (end)
         (void)str_to_u64(end, &to);
+    if (from >= MS_FROM && start)
+        from /= 1000;
+    if (to >= MS_FROM && end)
+        to /= 1000;
     return from <= now_s + SAMPLE_S && (to >= now_s || now_s - to <= SAMPLE_S);
 }
 

@@ -16,6 +16,7 @@
 
 #include "api/front/door.h"
 #include "api/front/reply.h"
+#include "api/protobuf.h"
 #include "base/sha256.h"
 
 #define E2B_ENVD_VERSION "0.6.13" /* what clients decide on: as E2B's own of this number does */
@@ -44,6 +45,23 @@ struct e2b_watcher;
 struct e2b_wire {
     /* The body of a control plane's request as E2B's; takes it over. NULL: `err` says why. */
     json_t *(*body)(const struct door_call *call, json_t *body, struct error *err);
+    /* Methods that also take and give binary messages; NULL: all have JSON only. */
+    const struct e2b_method *methods;
+    size_t method_count;
+    /* What a line of /execute is as a message of a stream (e2b_execute_stream); `count` is that of
+     * the execution. NULL: nothing. */
+    json_t *(*event)(json_t *line, json_int_t count);
+    bool has_details;   /* create and connect answer with all that is known of the sandbox */
+    bool keeps_timeout; /* a connection without a timeout leaves the sandbox's as it is */
+    /* Every request names `root` (Authorization: Bearer root), which is the sandbox's user here;
+     * paths in addresses have no leading slash. */
+    bool says_root;
+    const char *state_query; /* of a list: the query argument with states; NULL: "state" */
+};
+/* A method's path, and its messages. */
+struct e2b_method {
+    const char *path;
+    const struct protobuf_message *request, *reply;
 };
 
 /* State between calls, of each door. */
@@ -110,6 +128,9 @@ struct session *e2b_find(struct e2b *e2b, const char *tenant, const char *id);
 /* False: no user of that name can be had here; `code` is one of Connect's. */
 bool e2b_user(const char *user, const char **ret_code, struct error *err);
 bool e2b_user_of(const struct http_request *http, const char **ret_code, struct error *err);
+/* The same of the query argument `username`. */
+bool e2b_user_in_query(const struct http_request *http, const char **ret_code, struct error *err);
+bool e2b_is_files(const struct http_request *http); /* bytes of files, which may be signed */
 
 /* debug.c: the sandbox of clients with E2B_DEBUG, made if there is none. */
 int e2b_debug_session(struct e2b *e2b, const struct http_request *http, struct session **ret,
@@ -129,6 +150,18 @@ const char *e2b_id(const struct session *session); /* without "s_" */
 /* ---- Connect (connect.c) ---- */
 
 #define E2B_TYPE_CONNECT "application/connect+json"
+#define E2B_TYPE_CONNECT_BINARY "application/connect+proto"
+#define E2B_TYPE_BINARY "application/proto"
+
+/* The method of a request whose messages are binary; NULL: they are JSON. */
+const struct e2b_method *e2b_binary(const struct http_request *http);
+const char *e2b_stream_type(const struct http_request *http); /* of its reply */
+/* A message of a stream of requests; `room` as in json_parse_within(). NULL: it is none. */
+json_t *e2b_stream_message(const struct http_request *http, const char *text, size_t length,
+                           size_t *room);
+/* door_ops.reply of a method that is not a stream; takes the message over. */
+void e2b_unary_reply(struct http_request *http, unsigned status, const char *const *headers,
+                     json_t *message);
 
 /* The message of a body with one envelope. 0, or -EPROTO. Pure. */
 /* One of several: 1, 0 at the end, or -EPROTO; moves *at on. Pure. */
@@ -163,6 +196,8 @@ uint64_t e2b_timeout_ms(const struct http_request *http); /* 0: none */
 int e2b_path(const char *path, char ret[LIMIT_PATH_BYTES + 1], struct error *err);
 /* ... and below a folder that files may be named in. */
 int e2b_file_path(const char *path, char ret[LIMIT_PATH_BYTES + 1], struct error *err);
+/* A path of an address, which has lost its slash: below the root if it can be, else the home. */
+int e2b_bare_path(const char *path, char ret[LIMIT_PATH_BYTES + 1], struct error *err);
 /* "Linux says": -rw-r--r-- of a st_mode. */
 void e2b_permissions(uint32_t mode, char text[11]);
 
@@ -203,6 +238,11 @@ void e2b_file_get(struct door_call *call);
 void e2b_file_post(struct door_call *call);
 
 void e2b_execute(struct door_call *call);
+void e2b_execute_stream(struct door_call *call); /* the same as a stream of Connect */
+/* A context as create answers; `language` as clients write it, `cwd` NULL or empty: the home. */
+int e2b_context_make(struct session *session, const char *language, const char *cwd,
+                     struct context **ret, struct error *err);
+json_t *e2b_context_json(const struct context *context);
 void e2b_contexts_list(struct door_call *call);
 void e2b_contexts_new(struct door_call *call);
 void e2b_context_restart(struct door_call *call);

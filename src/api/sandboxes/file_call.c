@@ -82,7 +82,7 @@ static void begin(struct e2b_file *file, int (*start)(struct e2b_file *, struct 
     if (start(file, &err) == 0)
         return;
     file->op = 0;
-    if (str_equal(http_path(file->http), "/files"))
+    if (e2b_is_files(file->http))
         e2b_file_fail_http(file, &err);
     else
         e2b_file_fail(file, &err);
@@ -96,7 +96,7 @@ static void on_box(void *ctx, struct box *box, const struct error *failed)
     file->box = box;
     if (box)
         begin(file, file->begin);
-    else if (str_equal(http_path(file->http), "/files"))
+    else if (e2b_is_files(file->http))
         e2b_file_fail_http(file, failed);
     else
         e2b_file_fail(file, failed);

@@ -120,7 +120,8 @@ static int begin_get(struct e2b_file *file, struct error *err)
 /* A request with its user and its path; NULL: it was answered. */
 static struct e2b_file *file_of(struct door_call *call, bool needs_path)
 {
-    const char *path = http_query(call->http, "path");
+    const char *bare = http_param(call->http, "path");
+    const char *path = bare ? bare : http_query(call->http, "path");
     struct session *session = e2b_session(call);
     struct e2b_file *file;
     struct error err = {0};
@@ -128,7 +129,7 @@ static struct e2b_file *file_of(struct door_call *call, bool needs_path)
 
     if (!session)
         return NULL;
-    if (!e2b_user(http_query(call->http, "username"), &code, &err)) {
+    if (!e2b_user_in_query(call->http, &code, &err)) {
         e2b_fail_text(call->http, str_equal(code, "unauthenticated") ? 401 : 403, err.text);
         return NULL;
     }
@@ -137,7 +138,8 @@ static struct e2b_file *file_of(struct door_call *call, bool needs_path)
         return NULL;
     }
     file = e2b_file_new(call, session);
-    if (file && path && path[0] && e2b_file_path(path, file->path, &err) < 0) {
+    if (file && path && path[0] &&
+        (bare ? e2b_bare_path : e2b_file_path)(path, file->path, &err) < 0) {
         e2b_file_fail_http(file, &err);
         return NULL;
     }

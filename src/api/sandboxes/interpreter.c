@@ -48,6 +48,7 @@ static const char *language_of(const char *word, char *room, size_t size)
     static const char *const words[][2] = {
         {"js", "javascript"}, {"ts", "javascript"}, {"typescript", "javascript"},
         {"py", "python"},     {"sh", "bash"},       {"python3", "python"},
+        {"node", "javascript"}, {"nodejs", "javascript"},
     };
     size_t length;
 
@@ -80,19 +81,42 @@ struct running {
     struct exec_stream *events;
     struct reactor *reactor;
     struct reactor_timer *timer;
-    bool has_error; /* an error was sent */
+    const struct e2b_wire *wire; /* of a stream of Connect; NULL: lines */
+    json_int_t count;            /* of the execution */
+    bool has_error;              /* an error was sent */
 };
+
+/* A line as a message of a stream. */
+static void message(struct running *running, json_t *json)
+{
+    const char *type = json_string_value(json_object_get(json, "type"));
+    json_t *event;
+
+    if (!type)
+        running->stream.is_broken = true;
+    else if (str_equal(type, "number_of_executions"))
+        running->count = json_integer_value(json_object_get(json, "execution_count"));
+    else if (str_equal(type, "end_of_execution"))
+        e2b_stream_end(&running->stream, NULL, NULL);
+    else if ((event = running->wire->event(json, running->count)))
+        e2b_stream_send(&running->stream, event);
+    json_decref(json);
+}
 
 static void line(struct running *running, json_t *json)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(LINES_MAX);
 
+    running->reactor->ops->timer_set(running->timer, PING_MS);
+    if (running->wire) {
+        message(running, json);
+        return;
+    }
     if (!json || text_of_json(json, FRONT_JSON | JSON_ENSURE_ASCII, &text) < 0 ||
         buf_append_text(&text, "\n") < 0 ||
         buf_append(&running->stream.text, text.data, text.length) < 0)
         running->stream.is_broken = true;
     json_decref(json);
-    running->reactor->ops->timer_set(running->timer, PING_MS);
 }
 
 static void output_line(struct running *running, const char *type, json_t *data)
@@ -260,7 +284,9 @@ static void on_freed(void *ctx)
     free(running);
 }
 
-static void follow(struct door_call *call, struct session *session, struct execution *execution)
+/* `wire`: of a stream of Connect; NULL: lines. */
+static void follow(struct door_call *call, struct session *session, struct execution *execution,
+                   const struct e2b_wire *wire)
 {
     static const struct exec_stream_events events = {.event = on_event, .ready = on_ready};
     const struct exec_stream_spec spec = {.session = session, .execution = execution};
@@ -270,6 +296,7 @@ static void follow(struct door_call *call, struct session *session, struct execu
         *running = (struct running){
             .session = session,
             .execution = execution,
+            .wire = wire,
             .reactor = call->front->reactor,
             .timer = reactor_timer(call->front->reactor, on_ping, running),
             .events = exec_stream_new(&spec, &events, running),
@@ -290,18 +317,19 @@ static void follow(struct door_call *call, struct session *session, struct execu
         return;
     }
     running->reactor->ops->timer_set(running->timer, PING_MS);
-    front_stream_start(&running->stream, 200, TYPE_LINES, front_event_headers, -1);
+    front_stream_start(&running->stream, 200, wire ? e2b_stream_type(call->http) : TYPE_LINES,
+                       front_event_headers, -1);
 }
 
 /* The context that the request means. */
 static int context_of(struct session *session, json_t *body, struct context **ret,
                       struct error *err)
 {
-    const char *word = e2b_text(body, "context_id", NULL);
+    const char *word = e2b_text(body, "contextId", "context_id");
     const char *language = e2b_text(body, "language", NULL);
     char room[40];
 
-    if (word)
+    if (word && word[0])
         return session_find_context(session, word, NULL, ret, err);
     return default_context(session, language_of(language ? language : "python", room, sizeof(room)),
                            ret, err);
@@ -329,7 +357,7 @@ static json_t *read_body(struct door_call *call)
 static int execute(struct door_call *call, struct session *session, json_t *body,
                    struct execution **ret, struct error *err)
 {
-    json_t *code = e2b_member(body, "code", NULL), *env = e2b_member(body, "env_vars", NULL);
+    json_t *code = e2b_member(body, "code", NULL), *env = e2b_member(body, "envVars", "env_vars");
     struct schema_problem problem = {0};
     struct cell_request request = {
         .caller = &call->caller,
@@ -341,9 +369,6 @@ static int execute(struct door_call *call, struct session *session, json_t *body
 
     if (!json_is_string(code))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "code is missing");
-    if (e2b_text(body, "context_id", NULL) && e2b_text(body, "language", NULL))
-        return error_set(err, -EINVAL, ERROR_BAD_INPUT,
-                         "Only one of context_id or language can be provided");
     if (env && (!json_is_object(env) || !start_env_check(env, &problem)))
         return error_set(err, -EINVAL, ERROR_BAD_INPUT, "env_vars: %s",
                          problem.err.code ? problem.err.text : "has to be an object of texts");
@@ -361,16 +386,39 @@ void e2b_execute(struct door_call *call)
 
     if (!body)
         return;
-    if (execute(call, session, body, &execution, &err) < 0)
+    if (e2b_text(body, "context_id", NULL) && e2b_text(body, "language", NULL))
+        fail_text(call->http, 400, "Only one of context_id or language can be provided");
+    else if (execute(call, session, body, &execution, &err) < 0)
         fail_error(call, &err);
     else
-        follow(call, session, execution);
+        follow(call, session, execution, NULL);
     json_decref(body);
+}
+
+void e2b_execute_stream(struct door_call *call)
+{
+    struct session *session = e2b_session(call);
+    json_t *request = session ? e2b_stream_request(call) : NULL;
+    struct execution *execution;
+    struct error err = {0};
+    const char *code;
+
+    if (!request)
+        return;
+    if (!e2b_user_of(call->http, &code, &err)) {
+        e2b_stream_fail(call->http, code, err.text);
+    } else if (execute(call, session, request, &execution, &err) < 0) {
+        front_denied(call->front, call->http, &err);
+        e2b_stream_fail(call->http, e2b_code_of(&err), err.text);
+    } else {
+        follow(call, session, execution, ((struct e2b *)call->door)->wire);
+    }
+    json_decref(request);
 }
 
 /* ---- /contexts ---- */
 
-static json_t *context_object(const struct context *context)
+json_t *e2b_context_json(const struct context *context)
 {
     CLEANUP(json_decrefp) json_t *all = context_json(context);
 
@@ -389,7 +437,7 @@ static void add(void *ctx, struct context *context)
 
     json_array_append_new(json_is_true(json_object_get(all, "default")) ? list->defaults
                                                                         : list->others,
-                          context_object(context));
+                          e2b_context_json(context));
 }
 
 /* Those that the sandbox has of itself, then the others, the newest last. */
@@ -413,31 +461,34 @@ void e2b_contexts_list(struct door_call *call)
     front_reply(call->http, 200, list.defaults);
 }
 
+int e2b_context_make(struct session *session, const char *language, const char *cwd,
+                     struct context **ret, struct error *err)
+{
+    char room[40], folder[LIMIT_PATH_BYTES + 1];
+    int r = e2b_path(cwd && cwd[0] ? cwd : E2B_HOME, folder, err);
+    struct context_spec spec = {
+        .language = language_of(language && language[0] ? language : "python", room, sizeof(room)),
+        .cwd = folder,
+    };
+
+    return r < 0 ? r : session_create_context(session, &spec, ret, err);
+}
+
 void e2b_contexts_new(struct door_call *call)
 {
     struct session *session = e2b_session(call);
     json_t *body = session ? read_body(call) : NULL;
     const char *language = e2b_text(body, "language", NULL);
     const char *folder = e2b_text(body, "cwd", NULL);
-    char room[40], cwd[LIMIT_PATH_BYTES + 1];
     struct context *context;
     struct error err = {0};
-    int r;
 
     if (!body)
         return;
-    r = e2b_path(folder && folder[0] ? folder : E2B_HOME, cwd, &err);
-    if (r == 0)
-        r = session_create_context(
-            session,
-            &(struct context_spec){
-                .language = language_of(language ? language : "python", room, sizeof(room)),
-                .cwd = cwd},
-            &context, &err);
-    if (r < 0)
+    if (e2b_context_make(session, language, folder, &context, &err) < 0)
         fail_error(call, &err);
     else
-        front_reply(call->http, 200, context_object(context));
+        front_reply(call->http, 200, e2b_context_json(context));
     json_decref(body);
 }
 
@@ -465,7 +516,7 @@ void e2b_context_restart(struct door_call *call)
     if (!context)
         return;
     context_restart(context);
-    front_reply(call->http, 200, context_object(context));
+    front_reply(call->http, 200, e2b_context_json(context));
 }
 
 void e2b_context_remove(struct door_call *call)

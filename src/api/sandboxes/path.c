@@ -43,6 +43,16 @@ int e2b_file_path(const char *path, char ret[LIMIT_PATH_BYTES + 1], struct error
     return file_path_for_rest(whole, strlen(whole), ret, err);
 }
 
+int e2b_bare_path(const char *path, char ret[LIMIT_PATH_BYTES + 1], struct error *err)
+{
+    char whole[PATH_ROOM];
+    struct error ignored = {0};
+
+    if (str_format(whole, sizeof(whole), "/%s", path + strspn(path, "/")) < 0)
+        return too_long(err);
+    return e2b_file_path(whole, ret, &ignored) == 0 ? 0 : e2b_file_path(whole + 1, ret, err);
+}
+
 void e2b_permissions(uint32_t mode, char text[11])
 {
     static const char letters[] = "rwxrwxrwx";

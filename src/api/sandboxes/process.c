@@ -257,7 +257,7 @@ static void follow(struct door_call *call, struct session *session, struct execu
     process->reactor->ops->timer_set(process->timer, process->ping_ms);
     if (process->limit)
         process->reactor->ops->timer_set(process->limit, limit_ms);
-    front_stream_start(&process->stream, 200, E2B_TYPE_CONNECT, NULL, -1);
+    front_stream_start(&process->stream, 200, e2b_stream_type(call->http), NULL, -1);
 }
 
 /* ---- Start ---- */

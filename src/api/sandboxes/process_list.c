@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "model/json.h"
 
 struct e2b_process {
     struct e2b_process *next;
@@ -363,7 +362,7 @@ static void stream_input(struct door_call *call, struct session *session)
     at = http_body(call->http, &left);
     while ((r = e2b_envelope_next(&at, &left, &text, &length)) > 0) {
         CLEANUP(json_decrefp)
-        json_t *message = json_parse_within(text, length, 0, &room, NULL);
+        json_t *message = e2b_stream_message(call->http, text, length, &room);
 
         r = message ? stream_message(message, call, session, &execution, &bytes, &err) : -EPROTO;
         if (r < 0)

@@ -39,8 +39,7 @@ static const char *template_of(const struct session *session)
     return name ? name : session_template_name(session);
 }
 
-/* What create, connect and resume answer. */
-json_t *e2b_sandbox_json(const struct e2b *e2b, const struct session *session)
+static json_t *made_json(const struct e2b *e2b, const struct session *session)
 {
     char token[E2B_TOKEN_MAX];
 
@@ -87,10 +86,23 @@ static json_t *listed_json(const struct session *session)
         E2B_ENVD_VERSION, "metadata", metadata_of(session), "volumeMounts");
 }
 
+/* What create, connect and resume answer. */
+json_t *e2b_sandbox_json(const struct e2b *e2b, const struct session *session)
+{
+    CLEANUP(json_decrefp) json_t *made = made_json(e2b, session);
+    json_t *all;
+
+    if (!made || !e2b->wire->has_details)
+        return json_incref(made);
+    all = listed_json(session);
+    json_object_update(all, made);
+    return all;
+}
+
 static json_t *detail_json(struct e2b *e2b, const struct principal *who,
                            const struct session *session)
 {
-    CLEANUP(json_decrefp) json_t *sandbox = e2b_sandbox_json(e2b, session);
+    CLEANUP(json_decrefp) json_t *sandbox = made_json(e2b, session);
     json_t *detail = listed_json(session);
     bool pauses = json_is_true(json_object_get(session_notes(session), "pauses"));
 
@@ -385,7 +397,10 @@ void e2b_connect(struct door_call *call)
         if (session_is_paused(session)) {
             e2b_resume_for(call, session, ms);
         } else {
-            if (clock_wall_ms() + ms > session_expires_ms(session))
+            bool is_kept = ((struct e2b *)call->door)->wire->keeps_timeout &&
+                           !e2b_member(body, "timeout", NULL);
+
+            if (!is_kept && clock_wall_ms() + ms > session_expires_ms(session))
                 session_expire_at(session, clock_wall_ms() + ms);
             front_reply(call->http, 200, e2b_sandbox_json(call->door, session));
         }
@@ -681,12 +696,13 @@ static void list(struct door_call *call, bool is_paged)
 {
     const char *metadata = http_query(call->http, "metadata");
     const char *limit = http_query(call->http, "limit");
+    const char *states = ((struct e2b *)call->door)->wire->state_query;
     CLEANUP(json_decrefp) json_t *wanted = metadata ? read_metadata(metadata) : json_object();
     struct listing listing = {
         .tenant = auth_tenant(&call->caller.who),
         .metadata = wanted,
         .template_id = http_query(call->http, "template"),
-        .states = is_paged ? http_query(call->http, "state") : "running",
+        .states = is_paged ? http_query(call->http, states ? states : "state") : "running",
         .since_ms = e2b_time_read(http_query(call->http, "startedAfter")),
         .is_ascending = str_equal(http_query(call->http, "order"), "asc"),
     };

@@ -265,7 +265,7 @@ static void on_ready(void *ctx)
         ping_later(watcher);
         if (watcher->limit)
             watcher->reactor->ops->timer_set(watcher->limit, e2b_timeout_ms(watcher->stream.http));
-        front_stream_start(&watcher->stream, 200, E2B_TYPE_CONNECT, NULL, -1);
+        front_stream_start(&watcher->stream, 200, e2b_stream_type(watcher->stream.http), NULL, -1);
         return;
     }
     str_format(id, sizeof(id), "w%llu", (unsigned long long)watcher->number);
