@@ -13,6 +13,7 @@
     DOOR(containers_door) \
     DOOR(responses_door)  \
     DOOR(chat_door)       \
+    DOOR(scalebox_door)   \
     DOOR(e2b_door)
 
 #define DECLARE(door) extern const struct door_ops door;

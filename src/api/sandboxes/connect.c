@@ -123,9 +123,9 @@ const struct e2b_method *e2b_binary(const struct http_request *http)
     if (!e2b || !e2b->wire->methods ||
         !(has_type(http, E2B_TYPE_BINARY) || has_type(http, E2B_TYPE_CONNECT_BINARY)))
         return NULL;
-    for (size_t i = 0; i < e2b->wire->method_count; i++)
-        if (str_equal(e2b->wire->methods[i].path, http_path(http)))
-            return &e2b->wire->methods[i];
+    for (const struct e2b_method *method = e2b->wire->methods; method->path; method++)
+        if (str_equal(method->path, http_path(http)))
+            return method;
     return NULL;
 }
 

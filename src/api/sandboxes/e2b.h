@@ -45,9 +45,9 @@ struct e2b_watcher;
 struct e2b_wire {
     /* The body of a control plane's request as E2B's; takes it over. NULL: `err` says why. */
     json_t *(*body)(const struct door_call *call, json_t *body, struct error *err);
-    /* Methods that also take and give binary messages; NULL: all have JSON only. */
+    /* Methods that also take and give binary messages, the last one without a path; NULL: all have
+     * JSON only. */
     const struct e2b_method *methods;
-    size_t method_count;
     /* What a line of /execute is as a message of a stream (e2b_execute_stream); `count` is that of
      * the execution. NULL: nothing. */
     json_t *(*event)(json_t *line, json_int_t count);
