@@ -65,6 +65,7 @@ enum config_key {
     KEY_LISTEN,
     KEY_TLS_CERTIFICATE,
     KEY_TLS_KEY,
+    KEY_TLS_OPTIONAL,
     KEY_HOSTS,
     KEY_CORS_ORIGINS,
     KEY_EXECUTE_OPEN,
@@ -187,6 +188,7 @@ struct config {
     /* the server */
     char **listen;                         /* strv of ADDRESS:PORT; "none" alone: no TCP */
     const char *tls_certificate, *tls_key; /* NULL: plain */
+    bool tls_is_optional;                  /* HTTP too, on the same addresses */
     char **hosts, **cors_origins;          /* strv */
     bool execute_is_open;                  /* POST /execute without a key */
     bool e2b_debug;                        /* a sandbox for E2B's clients that have no key */

@@ -167,6 +167,12 @@ const struct config_row config_table[_KEY_MAX] = {
     [KEY_TLS_KEY] = {"SANDBOX_TLS_KEY", "sandbox.tls_key", NULL,
                      "a file with the certificate's key, PEM", "HTTPS instead of HTTP",
                      PLACE_DAEMON},
+    [KEY_TLS_OPTIONAL] =
+        {"SANDBOX_TLS_OPTIONAL", "sandbox.tls_optional", "false", TRUTH,
+         "with a certificate, answer plain HTTP too, on the same addresses; a connection's first "
+         "byte decides. Scalebox's clients need both on loopback; keys that are sent without TLS "
+         "can be read on the way",
+         PLACE_DAEMON},
     [KEY_HOSTS] = {"SANDBOX_HOSTS", "sandbox.hosts", NULL,
                    "host names separated by commas; e.g. bailey.example.org, or *.example.org for "
                    "all names below it",

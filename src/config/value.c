@@ -431,6 +431,7 @@ static const struct rule rules[_KEY_MAX] = {
     [KEY_LISTEN] = {.parse = parse_names, .noun = "a list of addresses", INTO(FIELD_LIST, listen)},
     [KEY_TLS_CERTIFICATE] = {NAME, INTO(FIELD_TEXT, tls_certificate)},
     [KEY_TLS_KEY] = {NAME, INTO(FIELD_TEXT, tls_key)},
+    [KEY_TLS_OPTIONAL] = {TRUTH, INTO(FIELD_BOOL, tls_is_optional)},
     [KEY_HOSTS] = {.parse = parse_names, .noun = "a list of hosts", INTO(FIELD_LIST, hosts)},
     [KEY_CORS_ORIGINS] = {.parse = parse_names,
                           .noun = "a list of origins",

@@ -82,6 +82,9 @@ struct http_server {
     struct route_table *table; /* of spec.routes */
     struct MHD_Daemon *daemon;
     struct reactor_watch *watch; /* libmicrohttpd's epoll set */
+    struct MHD_Daemon *plain;    /* beside `daemon`, which has TLS; NULL: there is one only */
+    struct reactor_watch *plain_watch;
+    struct first_byte *first_byte; /* accepts connections of the two */
     struct reactor_timer *timer;
     int listen_fd;                 /* a duplicate: libmicrohttpd closes it */
     bool is_local;                 /* a unix socket */

@@ -28,6 +28,7 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "base/worker.h"
+#include "http/first_byte.h"
 #include "http/http_private.h"
 #include "http/tls.h"
 
@@ -40,6 +41,7 @@
 #define CONNECTION_MEMORY (128 * KIB)
 /* Rounds in one turn of the loop while there is something to do at once. */
 #define ROUNDS 8
+#define FIRST_BYTE_MS 30000 /* where the head of a request has no time limit */
 /*
  * With 1 libmicrohttpd 1.0 itself refuses, with its own page, some requests that 0.9.75 leaves to
  * us (docs/server.md). With 0 it would leave more of them to us, but accept a bare LF as the end of
@@ -50,16 +52,24 @@
 #define STRICT 1
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
+/* How long it has nothing to do. */
+static uint64_t wait_of(struct MHD_Daemon *daemon)
+{
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+    return daemon && MHD_get_timeout(daemon, &timeout_ms) == MHD_YES ? timeout_ms : UINT64_MAX;
+}
+
 static void turn(struct http_server *server)
 {
     uint64_t wait_ms = 0;
 
     server->is_turning = true;
     for (int i = 0; i < ROUNDS && wait_ms == 0 && !server->is_stopping; i++) {
-        MHD_UNSIGNED_LONG_LONG timeout_ms;
-
         server->is_woken = false;
         MHD_run(server->daemon);
+        if (server->plain)
+            MHD_run(server->plain);
         websocket_orphans_close(server);
         if (server->end_rounds > 0) {
             server->end_rounds--;
@@ -67,10 +77,8 @@ static void turn(struct http_server *server)
         }
         if (server->is_woken)
             wait_ms = 0;
-        else if (MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES)
-            wait_ms = timeout_ms;
         else
-            wait_ms = UINT64_MAX;
+            wait_ms = MIN(wait_of(server->daemon), wait_of(server->plain));
         if (wait_ms == 0 && !server->is_woken)
             http_timeouts_idle_round(server);
         else
@@ -168,12 +176,22 @@ static void link_free(struct link *link)
     free(link);
 }
 
+/* Whether it is one without TLS at an address that has both. */
+static bool is_plain(const struct http_server *server, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON);
+
+    return server->plain && info && info->daemon == server->plain;
+}
+
 /* NULL: a request on this connection is not answered, and the connection closed. */
 static struct link *link_new(struct http_server *server, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct link *link = calloc(1, sizeof(*link));
+    bool has_tls = server->identity && !is_plain(server, connection);
 
     if (!link)
         return NULL;
@@ -182,9 +200,9 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
     link->fd = info->connect_fd;
     link->since_ms = clock_now_ms();
     link->watch = reactor_watch(server->reactor, link->fd, POLLRDHUP, on_goodbye, link);
-    if (link->watch && server->identity)
+    if (link->watch && has_tls)
         link->identity = tls_identity_show(server->identity, connection);
-    if (!link->watch || (server->identity && !link->identity) || !name_peer(link)) {
+    if (!link->watch || (has_tls && !link->identity) || !name_peer(link)) {
         link_free(link);
         return NULL;
     }
@@ -285,11 +303,13 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     http_request_free(request);
 }
 
-static int start_daemon(struct http_server *server, struct error *err)
+/* `listen_fd` -1: connections are given to it. */
+static int start_daemon(struct http_server *server, const struct http_tls *tls, int listen_fd,
+                        struct MHD_Daemon **ret, struct error *err)
 {
-    const struct http_tls *tls = server->spec.tls;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
+                     (tls ? MHD_USE_TLS : 0) | (listen_fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : 0);
     struct MHD_OptionItem options[] = {
-        {MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL},
         /* One over the maximum is closed by on_accept; here it would wait to be accepted. */
         {MHD_OPTION_CONNECTION_LIMIT,
          (intptr_t)server->spec.client_max + EVICTED_MAX + LATELY_RESERVE + 1, NULL},
@@ -300,34 +320,82 @@ static int start_daemon(struct http_server *server, struct error *err)
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)on_target, server},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)keep_escaped, server},
         {MHD_OPTION_STRICT_FOR_CLIENT, STRICT, NULL},
-        {tls ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0,
-         tls ? (void *)tls->certificate : NULL},
-        {tls ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, tls ? (void *)tls->key : NULL},
-        {tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END, 0, TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL}, /* room for what depends */
+        {MHD_OPTION_END, 0, NULL},
+        {MHD_OPTION_END, 0, NULL},
+        {MHD_OPTION_END, 0, NULL},
         {MHD_OPTION_END, 0, NULL},
     };
+    struct MHD_OptionItem *at = options + ARRAY_SIZE(options) - 5;
+
+    if (listen_fd >= 0)
+        *at++ = (struct MHD_OptionItem){MHD_OPTION_LISTEN_SOCKET, listen_fd, NULL};
+    if (tls) {
+        *at++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)tls->certificate};
+        *at++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)tls->key};
+        *at++ = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, TLS_PRIORITIES};
+    }
 
     errno = 0;
-    server->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | (tls ? MHD_USE_TLS : 0), 0,
-        on_accept, server, on_request, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
-    if (!server->daemon)
+    *ret = MHD_start_daemon(flags, 0, on_accept, server, on_request, server, MHD_OPTION_ARRAY,
+                            options, MHD_OPTION_END);
+    if (!*ret)
         return error_set(err, errno ? -errno : -EIO, ERROR_ENGINE, "the HTTP server did not start");
     return 0;
 }
 
+static int start_daemons(struct http_server *server, struct error *err)
+{
+    const struct http_tls *tls = server->spec.tls;
+    bool has_both = tls && server->spec.takes_plain;
+    int r = start_daemon(server, tls, has_both ? -1 : server->listen_fd, &server->daemon, err);
+
+    return r == 0 && has_both ? start_daemon(server, NULL, -1, &server->plain, err) : r;
+}
+
+/* A connection of an address with both. One that is refused is closed by libmicrohttpd. */
+static void on_first_byte(void *ctx, int fd, bool is_tls, const struct sockaddr *from,
+                          socklen_t length)
+{
+    struct http_server *server = ctx;
+
+    MHD_add_connection(is_tls ? server->daemon : server->plain, fd, from, length);
+    server->reactor->ops->timer_set(server->timer, 0);
+}
+
+static struct reactor_watch *watch_daemon(struct http_server *server, struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+
+    return info ? reactor_watch(server->reactor, info->epoll_fd, POLLIN, on_ready, server) : NULL;
+}
+
+static int attach_plain(struct http_server *server)
+{
+    const struct first_byte_spec spec = {
+        .reactor = server->reactor,
+        .listen_fd = server->listen_fd,
+        .wait_ms = server->spec.head_ms ? server->spec.head_ms : FIRST_BYTE_MS,
+        .accepted = on_first_byte,
+        .ctx = server,
+    };
+
+    server->plain_watch = watch_daemon(server, server->plain);
+    server->first_byte = server->plain_watch ? first_byte_new(&spec) : NULL;
+    return server->first_byte ? 0 : -ENOMEM;
+}
+
 static int attach(struct http_server *server)
 {
-    const union MHD_DaemonInfo *info =
-        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-
     server->timer = reactor_timer(server->reactor, on_due, server);
     server->worker = worker_new(server->reactor);
-    if (!info || !server->timer || !server->worker || !http_turns_start(server) ||
+    if (!server->timer || !server->worker || !http_turns_start(server) ||
         !http_timeouts_start(server) || !http_refusal_delay_start(server))
         return -ENOMEM;
-    server->watch = reactor_watch(server->reactor, info->epoll_fd, POLLIN, on_ready, server);
-    return server->watch ? 0 : -ENOMEM;
+    server->watch = watch_daemon(server, server->daemon);
+    if (!server->watch)
+        return -ENOMEM;
+    return server->plain ? attach_plain(server) : 0;
 }
 
 static bool is_unix(int fd)
@@ -358,7 +426,7 @@ int http_server_start(struct reactor *reactor, const struct http_server_spec *sp
     if (r == 0 && spec->tls)
         r = tls_identity_new(spec->tls, &server->identity, err);
     if (r == 0)
-        r = start_daemon(server, err);
+        r = start_daemons(server, err);
     server->spec.tls = NULL; /* libmicrohttpd has read it, and it is the caller's */
     if (r == 0 && attach(server) < 0)
         r = error_memory(err);
@@ -374,7 +442,8 @@ void http_server_quiesce(struct http_server *server)
 {
     if (server->listen_fd < 0)
         return;
-    if (server->daemon)
+    first_byte_free(ptr_take(&server->first_byte));
+    if (server->daemon && !server->plain)
         MHD_quiesce_daemon(server->daemon); /* gives the socket back */
     fd_closep(&server->listen_fd);
     server->listen_fd = -1;
@@ -405,13 +474,18 @@ void http_server_free(struct http_server *server)
         for (int i = 0; i < ROUNDS; i++) {
             websocket_orphans_close(server);
             MHD_run(server->daemon);
+            if (server->plain)
+                MHD_run(server->plain);
         }
         websocket_orphans_close(server);
         MHD_stop_daemon(server->daemon);
+        if (server->plain)
+            MHD_stop_daemon(server->plain);
     }
     worker_free(server->worker);
     http_turns_stop(server);
     server->reactor->ops->watch_remove(server->watch);
+    server->reactor->ops->watch_remove(server->plain_watch);
     server->reactor->ops->timer_remove(server->timer);
     server->reactor->ops->timer_remove(server->looker);
     server->reactor->ops->timer_remove(server->holder);

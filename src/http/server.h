@@ -72,6 +72,7 @@ struct http_done {
 struct http_server_spec {
     int listen_fd;              /* borrowed; unix or TCP */
     const struct http_tls *tls; /* NULL: plain */
+    bool takes_plain;           /* with `tls`: plain HTTP too, by a connection's first byte */
     /* Read for each request: what it points to may change between two turns of the loop. */
     const struct http_browsers *browsers; /* NULL: nothing is checked (a unix socket) */
     const struct http_route *routes;

@@ -33,7 +33,7 @@ class DomainServer(E2bServer):
 
     def __init__(self):
         room = support.Room()
-        self.authority, certificate, key = wildcard(room.path, self.domain)
+        self.authority, certificate, key = certified(room.path, f"DNS:{self.domain}", f"DNS:*.{self.domain}")
         self.hosts = room.path / "hosts"
         self.hosts.write_text(f"127.0.0.1 localhost api.{self.domain}\n")
         super().__init__({"SANDBOX_TLS_CERTIFICATE": certificate, "SANDBOX_TLS_KEY": key,
@@ -51,16 +51,16 @@ class DomainServer(E2bServer):
         return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, str(self.hosts), *command]
 
 
-def wildcard(folder, domain):
-    """An authority, and a certificate for *.domain of it: files of the authority, the certificate and its key."""
+def certified(folder, *subjects):
+    """An authority, and a certificate of it for "DNS:..." and "IP:...": files of the authority, the certificate, its key."""
     def openssl(*argv):
         subprocess.run(["openssl", *map(str, argv)], check=True, capture_output=True)
     ca, ca_key, key, request, certificate, names = (
         folder / name for name in ("ca.pem", "ca.key", "own.key", "own.csr", "own.pem", "names"))
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     openssl("req", "-x509", *curve, "-days", "1", "-subj", "/CN=authority of the test", "-keyout", ca_key, "-out", ca)
-    openssl("req", "-new", *curve, "-subj", f"/CN={domain}", "-keyout", key, "-out", request)
-    names.write_text(f"subjectAltName=DNS:{domain},DNS:*.{domain}\nextendedKeyUsage=serverAuth\n")
+    openssl("req", "-new", *curve, "-subj", "/CN=server of the test", "-keyout", key, "-out", request)
+    names.write_text(f"subjectAltName={','.join(subjects)}\nextendedKeyUsage=serverAuth\n")
     openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial", "-days", "1",
             "-extfile", names, "-out", certificate)
     return ca, certificate, key

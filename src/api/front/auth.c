@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "api/front/active_requests.h"
+#include "api/front/front_private.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -78,13 +79,16 @@ static const char *offered_key(const struct http_request *http, char *key, size_
 static int read_key(const struct http_request *http, char *room, size_t size, const char **ret,
                     struct error *err)
 {
-    const char *authorization = http_header(http, "Authorization");
+    const struct front_row *row = http_row(http);
     const char *plain = http_header(http, "X-API-Key");
+    bool is_user = plain && row && row->door->ops->bearer_is_user;
+    const char *authorization = is_user ? NULL : http_header(http, "Authorization");
     const char *bearer = authorization ? bearer_of(authorization) : NULL;
 
     const char *offered = offered_key(http, room, size);
 
-    if (http_header_differs(http, "Authorization") || http_header_differs(http, "X-API-Key") ||
+    if ((!is_user && http_header_differs(http, "Authorization")) ||
+        http_header_differs(http, "X-API-Key") ||
         (offered && plain && !str_equal(offered, plain)) ||
         (offered && bearer && !str_equal(offered, bearer)))
         return error_set(err, -EACCES, ERROR_UNAUTHORIZED,

@@ -152,6 +152,7 @@ struct door_ops {
     bool checks_itself;
     bool hides_paths;       /* ids in them are secrets: logs show the row's path instead */
     bool allows_duplicates; /* members of its JSON: the last one counts */
+    bool bearer_is_user;    /* beside X-API-Key, Authorization has no key but a user's name */
     /* Whether a request belongs to this door whatever its path says: by a header, by its Host.
      * NULL: only the path decides. */
     bool (*claims)(const struct http_request *http);

@@ -20,6 +20,7 @@ static int start_server(struct front *front, int listen_fd, const struct http_tl
                              &(struct http_server_spec){
                                  .listen_fd = listen_fd,
                                  .tls = tls,
+                                 .takes_plain = config->tls_is_optional,
                                  .browsers = browsers,
                                  .ctx = front,
                                  .client_max = LIMIT_CLIENTS,

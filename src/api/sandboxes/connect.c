@@ -20,6 +20,9 @@
 #define HEADER 5
 #define FLAG_COMPRESSED 1u
 #define FLAG_END 2u
+#define BLOCK 8192 /* that Scalebox's Python package asks urllib3 for */
+#define PAD_HEAD 4 /* bytes before the zeros: field and length, two each */
+#define PAD_FIELD (1000u << 3 | 2u)
 #define BINARY_MAX (32 * MIB) /* of one reply */
 
 int e2b_envelope_next(const char **at, size_t *left, const char **ret, size_t *ret_length)
@@ -290,9 +293,28 @@ static int envelope(struct buf *to, unsigned flags, const char *text, size_t len
     return buf_append(to, text, length);
 }
 
-/* `method`: of a binary message; NULL: it is JSON, as the last one always is. */
-static int envelope_json(struct buf *to, const struct e2b_method *method, unsigned flags,
-                         json_t *message)
+/* Up to the end of a block, in a field that no message has. */
+static int pad(struct buf *message)
+{
+    static const uint8_t zeros[BLOCK + PAD_HEAD];
+    size_t left = BLOCK - (HEADER + message->length) % BLOCK;
+    size_t count = (left < PAD_HEAD ? left + BLOCK : left) - PAD_HEAD;
+    const uint8_t head[PAD_HEAD] = {(PAD_FIELD & 0x7f) | 0x80, PAD_FIELD >> 7,
+                                    (uint8_t)((count & 0x7f) | 0x80), (uint8_t)(count >> 7)};
+    int r;
+
+    if (left == BLOCK)
+        return 0;
+    r = buf_append(message, head, sizeof(head));
+    return r == 0 ? buf_append(message, zeros, count) : r;
+}
+
+/*
+ * `method`: of a binary message; NULL: it is JSON, as the last one always is. is_block: whole
+ * blocks.
+ */
+static int envelope_json(struct buf *to, const struct e2b_method *method, bool is_block,
+                         unsigned flags, json_t *message)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(to->maximum);
     int r = -ENOMEM;
@@ -301,15 +323,27 @@ static int envelope_json(struct buf *to, const struct e2b_method *method, unsign
         r = protobuf_write(method->reply, message, &text);
     else if (message)
         r = text_of_json(message, FRONT_JSON, &text);
+    if (r == 0 && is_block)
+        r = pad(&text);
     if (r == 0)
         r = envelope(to, flags, buf_text(&text), text.length);
     json_decref(message);
     return r;
 }
 
+/* urllib3 gives its caller nothing before it has as many bytes as were asked for. */
+static bool reads_blocks(const struct http_request *http)
+{
+    const char *agent = http_header(http, "User-Agent");
+
+    return agent && str_starts(agent, "python-urllib3/");
+}
+
 void e2b_stream_send(struct front_stream *stream, json_t *message)
 {
-    if (envelope_json(&stream->text, e2b_binary(stream->http), 0, message) < 0)
+    const struct e2b_method *method = e2b_binary(stream->http);
+
+    if (envelope_json(&stream->text, method, method && reads_blocks(stream->http), 0, message) < 0)
         stream->is_broken = true;
 }
 
@@ -321,7 +355,7 @@ static json_t *end_json(const char *code, const char *text)
 void e2b_stream_end(struct front_stream *stream, const char *code, const char *text)
 {
     stream->is_over = true;
-    if (envelope_json(&stream->text, NULL, FLAG_END, end_json(code, text)) < 0)
+    if (envelope_json(&stream->text, NULL, false, FLAG_END, end_json(code, text)) < 0)
         stream->is_broken = true;
 }
 
@@ -329,7 +363,7 @@ void e2b_stream_fail(struct http_request *http, const char *code, const char *te
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(64 * KIB);
 
-    if (envelope_json(&body, NULL, FLAG_END, end_json(code, text)) < 0)
+    if (envelope_json(&body, NULL, false, FLAG_END, end_json(code, text)) < 0)
         front_fail_memory(http);
     else
         http_reply_text(http, 200, e2b_stream_type(http), NULL, &body);
@@ -339,8 +373,8 @@ void e2b_stream_reply(struct http_request *http, json_t *message)
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(64 * KIB);
 
-    if (envelope_json(&body, e2b_binary(http), 0, message) < 0 ||
-        envelope_json(&body, NULL, FLAG_END, json_object()) < 0)
+    if (envelope_json(&body, e2b_binary(http), false, 0, message) < 0 ||
+        envelope_json(&body, NULL, false, FLAG_END, json_object()) < 0)
         front_fail_memory(http);
     else
         http_reply_text(http, 200, e2b_stream_type(http), NULL, &body);

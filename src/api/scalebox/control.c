@@ -160,13 +160,27 @@ static json_t *sandboxes_json(const char *host, uint64_t now_ms, json_t *sandbox
     return json_pack("{s:o, s:i}", "sandboxes", list, "total", (int)json_array_size(sandboxes));
 }
 
+void scalebox_error_words(const char *path, json_t *error)
+{
+    const char *code = json_string_value(json_object_get(error, "code"));
+    const char *text = json_string_value(json_object_get(error, "message"));
+    bool is_file = str_starts(path, "/sandboxagent.Filesystem/");
+
+    if (str_equal(code, "not_found") && text)
+        json_object_set_new(
+            error, "message",
+            json_sprintf("%s: %s", is_file ? "no such file or directory" : "not found", text));
+}
+
 json_t *scalebox_reply_json(unsigned status, const char *domain, uint64_t now_ms, json_t *reply)
 {
     json_t *first = json_array_get(reply, 0), *data;
 
     if (status >= ERROR_STATUS) {
-        data = json_pack("{s:b, s:O?, s:O?}", "success", 0, "code", json_object_get(reply, "code"),
-                         "message", json_object_get(reply, "message"));
+        json_t *text = json_object_get(reply, "message"); /* each package has another name for it */
+
+        data = json_pack("{s:b, s:O?, s:O?, s:O?}", "success", 0, "code",
+                         json_object_get(reply, "code"), "message", text, "error", text);
         json_decref(reply);
         return data;
     }

@@ -72,11 +72,12 @@ static const struct door_route routes[] = {
 
 /*
  * Tokens of sandboxes are the same for E2B's clients, so the path decides; but a request that E2B's
- * headers or a host with a port send into a sandbox is none of this door's.
+ * headers or a host with a port send into a sandbox is none of this door's. The Python package
+ * sends the token to the control plane, too.
  */
 static bool claims(const struct http_request *http)
 {
-    static const char *const paths[] = {"/sandboxagent.", "/upload", "/download/"};
+    static const char *const paths[] = {"/sandboxagent.", "/upload", "/download/", "/v1/sandboxes"};
     struct e2b_target ignored;
 
     if (http_header(http, "E2b-Sandbox-Id") || e2b_host_read(http_header(http, "Host"), &ignored))
@@ -119,6 +120,8 @@ static void reply(struct http_request *http, unsigned status, const char *const 
         front_reply_json(http, status, headers, json_incref(json_array_get(json, 0)));
         json_decref(json);
     } else {
+        if (http_param(http, "method") && status != 200)
+            scalebox_error_words(http_path(http), json);
         e2b_unary_reply(http, status, headers, json);
     }
 }
@@ -130,6 +133,7 @@ const struct door_ops scalebox_door = {
     .checks_itself = true,
     .hides_paths = true,
     .allows_duplicates = true,
+    .bearer_is_user = true,
     .claims = claims,
     .open = open_door,
     .close = e2b_close,
