@@ -24,6 +24,21 @@ static int set_up_tls(void **state)
     return 0;
 }
 
+static int set_up_both(void **state)
+{
+    struct http_tls tls = {first.certificate, first.key};
+    struct http_server_spec both = spec;
+
+    (void)state;
+    is_tcp = true;
+    both.tls = &tls;
+    both.takes_plain = true;
+    both.head_ms = 200;
+    both.body_ms = 200;
+    serving_start(&both);
+    return 0;
+}
+
 /* ---- a client that speaks TLS and believes everything; what it checks is who answers ---- */
 
 struct call {
@@ -187,6 +202,102 @@ static void plain_words_are_not_heard(void **state)
     assert_int_equal(seen.handled, 0);
 }
 
+/* ---- both at one address ---- */
+
+static void speak_both(void)
+{
+    call_open(&calls[0]);
+    must_hear_hello(&calls[0]);
+    client_expect("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200",
+                  "hello");
+    must_hear_hello(&calls[0]); /* the connection was kept */
+    call_close(&calls[0]);
+}
+
+static void one_address_answers_tls_and_plain_words(void **state)
+{
+    (void)state;
+    serve(speak_both);
+    assert_int_equal(seen.handled, 3);
+}
+
+/* The server closes it: its time for a head is over, without a word or with one. */
+static void be_silent(void)
+{
+    char reply[4096];
+    int silent = client_connect(), slow = client_connect();
+
+    client_say(slow, "G");
+    client_expect("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200",
+                  "hello");
+    must(client_read_all(silent, reply, sizeof(reply)) == 0, "an end without a word");
+    client_read_all(slow, reply, sizeof(reply));
+    must(!strstr(reply, "hello"), "no reply to half a request");
+    close(silent);
+    close(slow);
+}
+
+static void a_connection_without_a_word_is_closed_and_holds_up_no_other(void **state)
+{
+    (void)state;
+    serve(be_silent);
+    assert_int_equal(seen.handled, 1);
+}
+
+/* More than may be silent: the oldest are closed for the others. */
+static void be_many(void)
+{
+    int silent[300];
+
+    for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
+        silent[i] = client_connect();
+    client_expect("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200",
+                  "hello");
+    for (size_t i = 0; i < ARRAY_SIZE(silent); i++)
+        close(silent[i]);
+}
+
+static void many_that_are_silent_keep_no_client_out(void **state)
+{
+    (void)state;
+    serve(be_many);
+    assert_int_equal(seen.handled, 1);
+}
+
+static void speak_nonsense(void)
+{
+    static const char record[] = {0x16, 3, 1, 0, 4, 'b', 'a', 'd', '!'}, zeros[64];
+    char reply[4096];
+    int broken = client_connect(), nothing = client_connect();
+
+    client_send(broken, record, sizeof(record));
+    client_send(nothing, zeros, sizeof(zeros));
+    client_read_all(broken, reply, sizeof(reply));
+    client_read_all(nothing, reply, sizeof(reply));
+    must(!strstr(reply, " 200 "), "no good reply to nonsense");
+    close(broken);
+    close(nothing);
+    speak_both();
+}
+
+static void nonsense_ends_its_own_connection_only(void **state)
+{
+    (void)state;
+    serve(speak_nonsense);
+    assert_int_equal(seen.handled, 3);
+}
+
+static void a_certificate_is_replaced_where_plain_words_are_heard(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    serve(call_first);
+    assert_int_equal(
+        http_server_set_tls(server, &(struct http_tls){second.certificate, second.key}, &err), 0);
+    serve(call_second);
+}
+
 static void a_plain_server_stays_plain(void **state)
 {
     struct error err = {0};
@@ -215,6 +326,7 @@ static void a_server_does_not_start_with_half_an_identity(void **state)
 }
 
 #define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_tls, tear_down)
+#define BOTH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_both, tear_down)
 
 int main(void)
 {
@@ -224,6 +336,11 @@ int main(void)
         TLS_TEST(plain_words_are_not_heard),
         TLS_TEST(an_endless_body_is_answered),
         cmocka_unit_test(a_plain_server_stays_plain),
+        BOTH_TEST(one_address_answers_tls_and_plain_words),
+        BOTH_TEST(a_connection_without_a_word_is_closed_and_holds_up_no_other),
+        BOTH_TEST(many_that_are_silent_keep_no_client_out),
+        BOTH_TEST(nonsense_ends_its_own_connection_only),
+        BOTH_TEST(a_certificate_is_replaced_where_plain_words_are_heard),
         TLS_TEST(a_server_does_not_start_with_half_an_identity),
     };
 
