@@ -169,7 +169,7 @@ void scalebox_error_words(const char *path, json_t *error)
     if (str_equal(code, "not_found") && text)
         json_object_set_new(
             error, "message",
-            json_sprintf("%s: %s", is_file ? "no such file or directory" : "not found", text));
+            json_sprintf("not found: %s%s", is_file ? "no such file or directory: " : "", text));
 }
 
 json_t *scalebox_reply_json(unsigned status, const char *domain, uint64_t now_ms, json_t *reply)

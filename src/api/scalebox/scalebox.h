@@ -24,7 +24,7 @@ json_t *scalebox_body(json_t *body, bool is_create, struct error *err);
  * of a status of 400 or more. `domain`: of sandboxes. Takes it over; new reference or NULL.
  */
 json_t *scalebox_reply_json(unsigned status, const char *domain, uint64_t now_ms, json_t *reply);
-/* An error of a method: the Python package tells what is missing by words in the text. */
+/* An error of a method: the packages look for words in the text of one about what is missing. */
 void scalebox_error_words(const char *path, json_t *error);
 /* `sandbox_domain` of a sandbox: the Host that the client used; "<id>.DOMAIN" for "api.DOMAIN". */
 void scalebox_domain(const char *host, const char *id, char *text, size_t size);

@@ -177,7 +177,7 @@ static void what_is_missing_is_said_in_the_words_that_clients_look_for(void **st
 
     (void)state;
     scalebox_error_words("/sandboxagent.Filesystem/Stat", error);
-    must_be(error, "{\"code\":\"not_found\",\"message\":\"no such file or directory: x\"}");
+    must_be(error, "{\"code\":\"not_found\",\"message\":\"not found: no such file or directory: x\"}");
     error = read("{\"code\":\"not_found\",\"message\":\"x\"}");
     scalebox_error_words("/sandboxagent.Process/SendSignal", error);
     must_be(error, "{\"code\":\"not_found\",\"message\":\"not found: x\"}");
