@@ -184,9 +184,11 @@ const struct config_row config_table[_KEY_MAX] = {
                           "origins of web pages that may call the server from a browser",
                           PLACE_DAEMON},
     [KEY_E2B_TEMPLATES] =
-        {"SANDBOX_E2B_TEMPLATES", "sandbox.e2b_templates", "base,code-interpreter-v1,code-interpreter",
+        {"SANDBOX_E2B_TEMPLATES", "sandbox.e2b_templates",
+         "base,code-interpreter-v1,code-interpreter",
          "NAME=TEMPLATE pairs separated by commas; a NAME alone has SANDBOX_TEMPLATE",
-         "templates of E2B's and Scalebox's clients that are templates of this server", PLACE_DAEMON},
+         "templates of E2B's and Scalebox's clients that are templates of this server",
+         PLACE_DAEMON},
     [KEY_E2B_DEBUG] = {"SANDBOX_E2B_DEBUG", "sandbox.e2b_debug", "false", TRUTH,
                        "give E2B's clients with E2B_DEBUG=true, which have no key, one sandbox "
                        "that programs of this machine share; they expect it on 127.0.0.1:49983 and "

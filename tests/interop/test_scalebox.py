@@ -27,12 +27,10 @@ OLD = pytest.mark.skipif(not os.environ.get("BAILEY_CLIENT_MATRIX"), reason="`ma
 
 @OLD
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
-@pytest.mark.parametrize("version", ["scalebox-js-3.4", "scalebox-js-3.1"])
-def test_an_old_npm_package(server, version):
-    scalebox_kit.run_node(server, version, "sandbox")
+def test_an_old_npm_package(server):
+    scalebox_kit.run_node(server, "scalebox-js-3.4", "sandbox")
 
 
 @OLD
-@pytest.mark.parametrize("row", ["sandbox", "asynchronous"])
-def test_an_old_python_package(server, row):
-    scalebox_kit.run_python(server, "scalebox-py-old", row)
+def test_an_old_python_package(server):
+    scalebox_kit.run_python(server, "scalebox-py-old", "sandbox")

@@ -336,6 +336,17 @@ def test_e2b(server):
     assert server.tcp("DELETE", f"/sandboxes/{made['sandboxID']}", None, key, key=False).status == 204
 
 
+def test_scalebox(server):
+    """What Scalebox's SDKs send: a sandbox, a file in it, its end."""
+    key = {"X-API-KEY": server.bailey("key", "new").stdout.strip()}
+    made = server.tcp("POST", "/v1/sandboxes", {"template": "base"}, key, key=False).json()["data"]
+    token = {"X-Access-Token": made["envd_access_token"], "Authorization": "Bearer root"}
+    told = server.tcp("POST", "/sandboxagent.Filesystem/MakeDir", {"path": "/home/user/new"}, token, key=False).json()
+    assert told["entry"]["path"] == "/home/user/new", told
+    assert server.tcp("GET", "/download/home/user/none", None, token, key=False).status == 404
+    assert server.tcp("DELETE", f"/v1/sandboxes/{made['sandbox_id']}", None, key, key=False).status == 204
+
+
 # Rows of the table "Doors" in README.md, and what goes through each.
 DOORS = {
     "command line": test_commands.COMMANDS.values(),
@@ -346,6 +357,7 @@ DOORS = {
     "WebSocket": [websocket, terminal],
     "MCP over HTTP": [test_modern_mcp, test_legacy_mcp],
     "E2B's SDKs": [test_e2b],
+    "Scalebox's SDKs": [test_scalebox],
     "OpenAI's Responses": [models],
     "containers, files, chat": [containers, models],
     "POST /execute": [execute],

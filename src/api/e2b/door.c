@@ -1,6 +1,6 @@
 /* door.c - the addresses of E2B's clients, and this door's row; see e2b.h. */
-#include "api/sandboxes/e2b.h"
 #include "api/front/row_text.h"
+#include "api/sandboxes/e2b.h"
 #include "base/cleanup.h"
 
 extern const struct door_ops e2b_door;

@@ -166,8 +166,8 @@ struct door_ops {
     /* Answers with an error that the hall found: the caller is not admitted, or query or body do
      * not match the row. NULL: front_fail(). */
     void (*fail)(struct door_call *call, const struct error *err);
-    /* Sends what a handler gave to front_reply() in another shape, with front_reply_json(); takes it
-     * over. NULL: as it is. */
+    /* Sends what a handler gave to front_reply() in another shape, with front_reply_json(); takes
+     * it over. NULL: as it is. */
     void (*reply)(struct http_request *http, unsigned status, const char *const *headers,
                   json_t *json);
     /* NULL: {"error":{"code","message"}}, as front_fail(). */

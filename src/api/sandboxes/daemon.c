@@ -15,7 +15,7 @@
 #include "base/str.h"
 
 #define MS_FROM 100000000000 /* such a number is not one of seconds: it would be the year 5138 */
-#define SAMPLE_S 30 /* how far from now a range may be that has the sample */
+#define SAMPLE_S 30          /* how far from now a range may be that has the sample */
 
 void e2b_health(struct door_call *call)
 {

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/sandboxes/e2b.h"
 #include "api/exec_stream.h"
+#include "api/sandboxes/e2b.h"
 #include "api/start.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
@@ -46,8 +46,8 @@ static void fail_error(struct door_call *call, const struct error *err)
 static const char *language_of(const char *word, char *room, size_t size)
 {
     static const char *const words[][2] = {
-        {"js", "javascript"}, {"ts", "javascript"}, {"typescript", "javascript"},
-        {"py", "python"},     {"sh", "bash"},       {"python3", "python"},
+        {"js", "javascript"},   {"ts", "javascript"},     {"typescript", "javascript"},
+        {"py", "python"},       {"sh", "bash"},           {"python3", "python"},
         {"node", "javascript"}, {"nodejs", "javascript"},
     };
     size_t length;

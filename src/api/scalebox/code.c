@@ -73,13 +73,12 @@ static json_t *points_json(json_t *element)
 
 static json_t *box_json(json_t *element)
 {
-    return json_pack("{s:{s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}}", "boxWhiskerData", "label",
-                     json_object_get(element, "label"), "min", json_object_get(element, "min"),
-                     "firstQuartile", json_object_get(element, "first_quartile"), "median",
-                     json_object_get(element, "median"), "thirdQuartile",
-                     json_object_get(element, "third_quartile"), "max",
-                     json_object_get(element, "max"), "outliers",
-                     json_object_get(element, "outliers"));
+    return json_pack(
+        "{s:{s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}}", "boxWhiskerData", "label",
+        json_object_get(element, "label"), "min", json_object_get(element, "min"), "firstQuartile",
+        json_object_get(element, "first_quartile"), "median", json_object_get(element, "median"),
+        "thirdQuartile", json_object_get(element, "third_quartile"), "max",
+        json_object_get(element, "max"), "outliers", json_object_get(element, "outliers"));
 }
 
 static json_t *chart_json(json_t *chart, unsigned depth);
@@ -127,8 +126,9 @@ static json_t *result_json(json_t *line, json_int_t count)
                                         "pdf",  "latex", "json",     "javascript", "data", NULL};
     static const char *const none[] = {NULL};
     json_t *chart = json_object_get(line, "chart");
-    json_t *result = json_pack("{s:i, s:I, s:b}", "exitCode", 0, "executionCount", count,
-                               "isMainResult", json_is_true(json_object_get(line, "is_main_result")));
+    json_t *result =
+        json_pack("{s:i, s:I, s:b}", "exitCode", 0, "executionCount", count, "isMainResult",
+                  json_is_true(json_object_get(line, "is_main_result")));
 
     for (size_t i = 0; texts[i]; i++) {
         json_t *value = e2b_member(line, texts[i], NULL);
@@ -171,8 +171,7 @@ static void look_at(void *ctx, struct context *context)
     CLEANUP(json_decrefp) json_t *about = context_json(context);
     struct search *search = ctx;
     const char *state = json_string_value(json_object_get(about, "state"));
-    uint64_t used_ms =
-        e2b_time_read(json_string_value(json_object_get(about, "last_used_at")));
+    uint64_t used_ms = e2b_time_read(json_string_value(json_object_get(about, "last_used_at")));
 
     if (json_is_true(json_object_get(about, "default")) || str_equal(state, "busy") ||
         json_integer_value(json_object_get(about, "cells")) > 1 ||

@@ -96,13 +96,20 @@ static json_t *seconds_between(json_t *from, uint64_t to_ms)
 static json_t *sandbox_json(const char *host, uint64_t now_ms, json_t *sandbox)
 {
     static const char *const names[][2] = {
-        {"sandbox_id", "sandboxID"},   {"template_id", "templateID"},
-        {"name", "alias"},             {"template_name", "alias"},
-        {"started_at", "startedAt"},   {"created_at", "startedAt"},
-        {"updated_at", "startedAt"},   {"timeout_at", "endAt"},
-        {"cpu_count", "cpuCount"},     {"memory_mb", "memoryMB"},
-        {"status", "state"},           {"metadata", "metadata"},
-        {"envd_version", "envdVersion"}, {"envd_access_token", "envdAccessToken"},
+        {"sandbox_id", "sandboxID"},
+        {"template_id", "templateID"},
+        {"name", "alias"},
+        {"template_name", "alias"},
+        {"started_at", "startedAt"},
+        {"created_at", "startedAt"},
+        {"updated_at", "startedAt"},
+        {"timeout_at", "endAt"},
+        {"cpu_count", "cpuCount"},
+        {"memory_mb", "memoryMB"},
+        {"status", "state"},
+        {"metadata", "metadata"},
+        {"envd_version", "envdVersion"},
+        {"envd_access_token", "envdAccessToken"},
     };
     json_t *json = json_object(), *value, *end = json_object_get(sandbox, "endAt");
     const char *id = json_string_value(json_object_get(sandbox, "sandboxID"));

@@ -20,8 +20,9 @@
  */
 json_t *scalebox_body(json_t *body, bool is_create, struct error *err);
 /*
- * A reply in Scalebox's words, {"success":true,"data":...}, or {"success":false,"code","message","error"}
- * of a status of 400 or more. `domain`: of sandboxes. Takes it over; new reference or NULL.
+ * A reply in Scalebox's words, {"success":true,"data":...}, or
+ * {"success":false,"code","message","error"} of a status of 400 or more. `domain`: of sandboxes.
+ * Takes it over; new reference or NULL.
  */
 json_t *scalebox_reply_json(unsigned status, const char *domain, uint64_t now_ms, json_t *reply);
 /* An error of a method: the packages look for words in the text of one about what is missing. */

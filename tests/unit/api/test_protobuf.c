@@ -41,8 +41,9 @@ static void a_message_is_read_and_unknown_fields_are_left_out(void **state)
     json = protobuf_read(method_of(START)->request, start, sizeof(start), &err);
     assert_non_null(json);
     text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
-    assert_string_equal(text, "{\"process\":{\"args\":[\"-l\",\"\"],\"cmd\":\"ls\",\"cwd\":\"/tmp\","
-                              "\"envs\":{\"A\":\"b\"}},\"pty\":{\"size\":{\"cols\":80,\"rows\":24}}}");
+    assert_string_equal(text,
+                        "{\"process\":{\"args\":[\"-l\",\"\"],\"cmd\":\"ls\",\"cwd\":\"/tmp\","
+                        "\"envs\":{\"A\":\"b\"}},\"pty\":{\"size\":{\"cols\":80,\"rows\":24}}}");
     free(text);
     json_decref(json);
     assert_null(protobuf_read(method_of(START)->request, bytes, sizeof(bytes), &err));
@@ -150,23 +151,26 @@ static void replies_are_written_as_clients_read_them(void **state)
     static const uint8_t data[] = {0x0a, 0x06, 0x12, 0x04, 0x0a, 0x02, 0xff, 0xef};
 
     (void)state;
-    must_write(START, "{\"event\":{\"end\":{\"exitCode\":-1,\"exited\":false,\"status\":\"bad\"}}}", end,
-               sizeof(end));
+    must_write(START, "{\"event\":{\"end\":{\"exitCode\":-1,\"exited\":false,\"status\":\"bad\"}}}",
+               end, sizeof(end));
     must_write(START, "{\"event\":{\"data\":{\"stdout\":\"/+8=\"}}}", data, sizeof(data));
     must_write(START, "{\"event\":{\"data\":{\"stdout\":7},\"other\":1}}",
                (const uint8_t[]){0x0a, 0x02, 0x12, 0x00}, 4); /* a wrong type says nothing */
     must_write("/sandboxagent.Filesystem/Stat",
-               "{\"entry\":{\"name\":\"a\",\"type\":\"FILE_TYPE_DIRECTORY\",\"size\":\"300\",\"mode\":null}}",
+               "{\"entry\":{\"name\":\"a\",\"type\":\"FILE_TYPE_DIRECTORY\",\"size\":\"300\","
+               "\"mode\":null}}",
                (const uint8_t[]){0x0a, 0x08, 0x0a, 0x01, 'a', 0x10, 0x02, 0x20, 0xac, 0x02}, 10);
-    must_write("/sandboxagent.Filesystem/Stat", "{\"entry\":{\"modifiedTime\":\"2026-01-02T03:04:05.500Z\"}}",
+    must_write("/sandboxagent.Filesystem/Stat",
+               "{\"entry\":{\"modifiedTime\":\"2026-01-02T03:04:05.500Z\"}}",
                (const uint8_t[]){0x0a, 0x0e, 0x4a, 0x0c, 0x08, 0xa5, 0xeb, 0xdc, 0xca, 0x06, 0x10,
                                  0x80, 0xca, 0xb5, 0xee, 0x01},
                16);
-    must_write("/sandboxagent.ExecutionService/Execute",
-               "{\"result\":{\"text\":\"x\",\"isMainResult\":true,\"extra\":{\"a\":\"b\",\"c\":1}}}",
-               (const uint8_t[]){0x1a, 0x0f, 0x22, 0x01, 'x', 0x88, 0x01, 0x01, 0x92, 0x01, 0x06, 0x0a,
-                                 0x01, 'a', 0x12, 0x01, 'b'},
-               17);
+    must_write(
+        "/sandboxagent.ExecutionService/Execute",
+        "{\"result\":{\"text\":\"x\",\"isMainResult\":true,\"extra\":{\"a\":\"b\",\"c\":1}}}",
+        (const uint8_t[]){0x1a, 0x0f, 0x22, 0x01, 'x', 0x88, 0x01, 0x01, 0x92, 0x01, 0x06, 0x0a,
+                          0x01, 'a', 0x12, 0x01, 'b'},
+        17);
 }
 
 int main(void)

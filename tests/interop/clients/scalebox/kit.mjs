@@ -2,4 +2,6 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
-export const scalebox = createRequire(join(process.env.SCALEBOX_PACKAGES, 'node_modules', 'x.js'))('@scalebox/sdk')
+const require = createRequire(join(process.env.SCALEBOX_PACKAGES, 'node_modules', 'x.js'))
+export const scalebox = require('@scalebox/sdk')
+export const isOld = /^3\.[0-6]\./.test(require('@scalebox/sdk/package.json').version)

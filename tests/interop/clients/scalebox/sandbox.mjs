@@ -1,7 +1,7 @@
 // sandbox.mjs - create, connect, runCode, files, commands, pty of the npm package.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { scalebox } from './kit.mjs'
+import { isOld, scalebox } from './kit.mjs'
 
 const { Sandbox, CodeInterpreter } = scalebox
 let sandbox
@@ -73,7 +73,8 @@ test('files are written, read, listed, moved and removed', async () => {
   await assert.rejects(sandbox.files.read('/home/user/none.txt'), /there is no '\/home\/user\/none.txt'/)
 })
 
-test('signed addresses need no token, and open one file only', async () => {
+test('signed addresses need no token, and open one file only', async (t) => {
+  if (isOld) return t.skip('this version signs nothing')
   await sandbox.files.write('/home/user/signed.txt', 'signed')
   const address = await sandbox.downloadUrl('/home/user/signed.txt', { useSignatureExpiration: 60 })
   assert.equal(await (await fetch(address)).text(), 'signed')
@@ -116,6 +117,7 @@ test('metrics, a new timeout, pause and connect', async () => {
   assert.ok(sample.memTotal > 0 && sample.diskTotal > 0 && sample.cpuCount > 0)
   await sandbox.setTimeout(120_000)
   await sandbox.files.write('/home/user/kept.txt', 'kept')
+  if (isOld) return // it resumes only a sandbox whose timeout cannot be set
   await sandbox.betaPause()
   assert.deepEqual([(await sandbox.getInfo()).status, await sandbox.isRunning()], ['paused', false])
   await sandbox.connect()
@@ -123,7 +125,7 @@ test('metrics, a new timeout, pause and connect', async () => {
 })
 
 test('what is not here is an error with a sentence', async () => {
-  await assert.rejects(Sandbox.create({ objectStorage: { uri: 's3://b/', mountPoint: '/mnt' } }), /object_storage: this server mounts no object storage/)
+  if (!isOld) await assert.rejects(Sandbox.create({ objectStorage: { uri: 's3://b/', mountPoint: '/mnt' } }), /object_storage: this server mounts no object storage/)
   await assert.rejects(Sandbox.create('no-such-template', {}), /404|no template/)
   await assert.rejects(Sandbox.create({ apiKey: 'wrong' }), /this key is not valid/)
 })
@@ -132,5 +134,5 @@ test('a sandbox that was killed does not run', async () => {
   const own = await Sandbox.create()
   await own.kill()
   assert.equal(await own.isRunning(), false)
-  await assert.rejects(Sandbox.connect(own.sandboxId), /doesn't exist/)
+  await assert.rejects(Sandbox.connect(own.sandboxId), /doesn't exist|not found/)
 })

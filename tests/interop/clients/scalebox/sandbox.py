@@ -8,12 +8,14 @@ from scalebox.code_interpreter import Sandbox
 from scalebox.exceptions import NotFoundException, SandboxException
 from scalebox.sandbox.commands.command_handle import CommandExitException, PtySize
 
+OLD = not hasattr(Sandbox, "get_regions")  # 1.0.1: methods of a sandbox that call the control plane raise TypeError
+
 
 @pytest.fixture(scope="module")
 def sandbox():
     made = Sandbox.create(timeout=300, metadata={"a key": "a b"}, envs={"COLOUR": "blue"})
     yield made
-    made.kill()
+    Sandbox.kill(made.sandbox_id)
 
 
 def test_a_sandbox_is_made_told_about_and_listed(sandbox):
@@ -104,9 +106,9 @@ def test_a_terminal(sandbox):
 
 
 def test_metrics_timeout_and_pause(sandbox):
-    [sample] = sandbox.get_metrics()
+    [sample] = Sandbox.get_metrics(sandbox.sandbox_id) if OLD else sandbox.get_metrics()
     assert sample.mem_total > 0 and sample.disk_total > 0 and sample.cpu_count > 0
-    sandbox.set_timeout(120)
+    Sandbox.set_timeout(sandbox.sandbox_id, 120)
     assert Sandbox.get_info(sandbox.sandbox_id).timeout <= 300
     own = Sandbox.create(timeout=120)
     Sandbox.beta_pause(own.sandbox_id)
@@ -115,8 +117,9 @@ def test_metrics_timeout_and_pause(sandbox):
 
 
 def test_what_is_not_here_is_an_error_with_a_sentence():
-    with pytest.raises(SandboxException, match="501: this server is one machine"):
-        Sandbox.get_regions()
+    if not OLD:
+        with pytest.raises(SandboxException, match="501: this server is one machine"):
+            Sandbox.get_regions()
     with pytest.raises(SandboxException, match="object_storage: this server mounts no object storage"):
         Sandbox.create(object_storage={"uri": "s3://b"})
     with pytest.raises(SandboxException, match="404"):

@@ -4,6 +4,7 @@
 
 #include "api/front/active_requests.h"
 #include "api/front/auth.h"
+#include "api/front/front_private.h"
 #include "base/trace.h"
 #include "http/websocket.h"
 #include "store/keys.h"
@@ -12,6 +13,7 @@ struct http_request {
     bool is_local;
     bool is_one_too_many; /* its tenant has all the connections that it may have */
     const char *authorization, *api_key;
+    const void *row;
     const struct http_watcher *watcher;
     void *watcher_ctx;
     const struct error *stop; /* http_stop() was called */
@@ -85,6 +87,11 @@ const char *http_header(const struct http_request *request, const char *name)
     if (str_equal(name, "Authorization"))
         return request->authorization;
     return str_equal(name, "X-API-Key") ? request->api_key : NULL;
+}
+
+const void *http_row(const struct http_request *request)
+{
+    return request->row;
 }
 
 bool http_header_differs(const struct http_request *request, const char *name)
@@ -203,6 +210,33 @@ static void test_two_headers(void **state)
     snprintf(bearer, sizeof(bearer), "bEARER   %s", key);
     assert_int_equal(
         ask(fixture, (struct http_request){.authorization = bearer}, SCOPE_RUN, &who, NULL), 0);
+}
+
+/* Only at a door that says so, and only beside the other header. */
+static void test_a_bearer_that_is_a_user(void **state)
+{
+    static const struct door_ops ops = {.bearer_is_user = true};
+    static struct front_door door = {.ops = &ops};
+    static const struct front_row row = {.door = &door};
+    struct engine_fixture *fixture = *state;
+    struct http_request http = {.authorization = "Bearer root", .row = &row};
+    char key[KEY_TEXT_MAX], bearer[KEY_TEXT_MAX + 16];
+    struct principal who;
+
+    make_key(fixture, "one", SCOPE_ALL, key);
+    assert_unauthorized(fixture, http);
+    http.api_key = key;
+    assert_int_equal(ask(fixture, http, SCOPE_RUN, &who, NULL), 0);
+    assert_string_equal(who.tenant, "one");
+    http.api_key = "wrong";
+    assert_unauthorized(fixture, http);
+    assert_unauthorized(fixture,
+                        (struct http_request){.authorization = "Bearer root", .api_key = key});
+    snprintf(bearer, sizeof(bearer), "Bearer %s", key);
+    http.authorization = bearer;
+    assert_unauthorized(fixture, http); /* the wrong one counts, not the good one beside it */
+    http.api_key = NULL;
+    assert_int_equal(ask(fixture, http, SCOPE_RUN, &who, NULL), 0);
 }
 
 static void test_what_is_no_key(void **state)
@@ -473,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_ENGINE(test_the_owner_needs_none),
         WITH_ENGINE(test_two_headers),
+        WITH_ENGINE(test_a_bearer_that_is_a_user),
         WITH_ENGINE(test_what_is_no_key),
         WITH_ENGINE(test_scopes),
         WITH_ENGINE(test_quota_of_requests),
