@@ -185,8 +185,8 @@ const struct command session_command = {
         "commands for the session fail until 'resume'. A paused session ends at its age limit, or "
         "after SANDBOX_PAUSED_TIME.\n\n" ID_HELP " Here it can also be written "
         "without -s: 'rm NAME...' takes several. " ALIAS_HELP "\n\n"
-        "Example: bailey session new -s work --data sales=sales.csv; bailey exec -s work -- head "
-        "/tmp/data/sales.csv; bailey session rm -s work",
+        "Example:\n  bailey session new -s work --data sales=sales.csv"
+        "\n  bailey exec -s work -- head /tmp/data/sales.csv\n  bailey session rm -s work",
     OPTIONS(session_options),
     .operand = "ACTION",
     .operands = WORDS_SESSION_ACTION,
@@ -241,7 +241,7 @@ const struct command code_command = {
         "the cell and "
         "keeps the variables; a second Ctrl-C ends the "
         "interpreter. 'bailey context' manages contexts: interpreters with their own "
-        "variables.\n\nExample: bailey code -s work -c 'x = 41'; bailey code -s work -c 'x + 1'",
+        "variables.\n\nExample:\n  bailey code -s work -c 'x = 41'\n  bailey code -s work -c 'x + 1'",
     OPTIONS(code_options),
     .operand = "FILE",
     .operands = WORDS_FILE,
@@ -274,7 +274,7 @@ const struct command ask_command = {
         "output as it comes, code and its output on standard error. Files that the code made or "
         "changed are saved with --out.\n\nThe daemon needs a model server: start 'bailey serve' "
         "with BAILEY_UPSTREAM_URL, the base address of a Chat Completions API with its /v1, and "
-        "BAILEY_UPSTREAM_KEY if it needs one. Ctrl-C stops the answer and its code.\n\nExample: "
+        "BAILEY_UPSTREAM_KEY if it needs one. Ctrl-C stops the answer and its code.\n\nExample:\n  "
         "bailey ask 'Plot the sales' --file sales.csv --out results",
     OPTIONS(ask_options),
     .operand = "MESSAGE",
@@ -327,7 +327,7 @@ const struct command install_command = {
         "packages.\n\nA separate box that reaches only the package index downloads them; the "
         "session's box never has network access. Only wheels are installed. This works also if "
         "SANDBOX_AUTO_INSTALL is false; SANDBOX_INSTALL_ALLOW and SANDBOX_INSTALL_DENY restrict "
-        "what may be installed. Ctrl-C cancels it.\n\nExample: bailey install -s work requests; "
+        "what may be installed. Ctrl-C cancels it.\n\nExample:\n  bailey install -s work requests\n  "
         "bailey code -s work -c 'import requests'",
     OPTIONS(install_options),
     .operand = "PACKAGE",
@@ -380,7 +380,7 @@ const struct command cp_command = {
                    "their mode; links and special files are skipped and listed.\n\nA PATH that "
                    "does not begin with '/' is below /workspace; a host file with a colon in its "
                    "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP
-                   "\n\nExample: bailey cp sales.csv work:; bailey cp -s work :/tmp/plot.png .",
+                   "\n\nExample:\n  bailey cp sales.csv work:\n  bailey cp -s work :/tmp/plot.png .",
     OPTIONS(cp_options),
     .operand = "FROM",
     .operands = WORDS_EITHER_FILE,
@@ -550,8 +550,8 @@ const struct command template_command = {
         "already built and up to date is not built again.\n\n'verify' reads all its files again "
         "and compares "
         "their hash. The template 'python' is this machine's own Python and needs no "
-        "build. 'list' and 'delete' can be written for 'ls' and 'rm'.\n\nExample: bailey template "
-        "build data; bailey run --template data plot.py",
+        "build. 'list' and 'delete' can be written for 'ls' and 'rm'.\n\nExample:\n  bailey template "
+        "build data\n  bailey run --template data plot.py",
     OPTIONS(template_options),
     .operand = "ACTION",
     .operands = WORDS_TEMPLATE_ACTION,
@@ -595,7 +595,7 @@ const struct command key_command = {
         "key on standard output, once; a salted hash "
         "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
         "the daemon over its unix socket, which needs no key. " ALIAS_HELP
-        "\n\nExample: bailey key new --tenant "
+        "\n\nExample:\n  bailey key new --tenant "
         "acme --scopes run,files --expires 720h",
     OPTIONS(key_options),
     .operand = "ACTION",
@@ -793,7 +793,7 @@ const struct command audit_command = {
         "that was changed, removed or cut off, with exit status 1. It prints the hash of the last "
         "line. Keep that hash somewhere else: it "
         "proves later that no line up to there was changed. docs/audit.md says what it cannot "
-        "detect.\n\n'tail' and 'query' ask the daemon and print the lines unchanged.\n\nExample: "
+        "detect.\n\n'tail' and 'query' ask the daemon and print the lines unchanged.\n\nExample:\n  "
         "bailey audit query --action denied --since 8h",
     .options = audit_options,
     .option_count = ARRAY_SIZE(audit_options),
@@ -847,8 +847,8 @@ const struct command image_command = {
         "build NAME' first) the image has the template's packages and variables too: containers "
         "see no folder of this machine, so packages have to be in the image.\n\n'ls' lists images "
         "that were built this way, 'rm' removes them; it does not remove other images. 'list' and "
-        "'delete' can be written for them.\n\nExample: "
-        "bailey template build data; bailey image build --template data; SANDBOX_TYPE=docker "
+        "'delete' can be written for them.\n\nExample:\n  "
+        "bailey template build data\n  bailey image build --template data\n  SANDBOX_TYPE=docker "
         "bailey run plot.py",
     .options = image_options,
     .option_count = ARRAY_SIZE(image_options),

@@ -85,7 +85,8 @@ struct command {
     enum command_group group;
     const char *summary;     /* one line for `bailey help` */
     const char *usage;       /* what follows "bailey NAME " */
-    const char *description; /* paragraphs separated by an empty line */
+    const char *description; /* paragraphs separated by an empty line; a line
+                                that begins with two blanks stays a line */
     const struct option_row *options;
     size_t option_count;
     const char *operand;       /* how messages and help call an operand; NULL: there are none */

@@ -54,6 +54,11 @@ static int wrap(struct buf *to, const char *text, size_t at, size_t indent)
         at += length;
         is_first = false;
         text += length;
+        while (str_starts(text, "\n  ")) { /* a command to copy stays on a line of its own */
+            length = 1 + strcspn(text + 1, "\n");
+            failed |= buf_append(to, text, length);
+            text += length;
+        }
         if (text[0] == '\n' && text[1] == '\n') {
             failed |= buf_printf(to, "\n\n%*s", (int)indent, "");
             at = indent;
@@ -174,7 +179,7 @@ int help_short(struct buf *to)
  */
 static size_t heading_length(const char *line, size_t length)
 {
-    static const char *const others[] = {"Options", "Exit status", "To begin"};
+    static const char *const others[] = {"Options", "Exit status", "To begin", "Example"};
     bool is_heading = false;
 
     if (str_starts(line, "Usage:"))

@@ -182,8 +182,9 @@ const struct command run_command = {
         "is /workspace, which contains only the source and the files of --file. There is no "
         "network. --out fetches the files that the code leaves in /tmp/output.\n\nIf a daemon of "
         "this user is running, Python code runs in one of its warm boxes, with the same result; no "
-        "daemon is started for it. Runs with --stdin, --file, --out, --env or --timing, and runs "
-        "with other limits or another interpreter than the daemon's, do not use the daemon.",
+        "daemon is started for it. A run with --stdin, --file, --out, --env, --root or --timing, "
+        "with another interpreter than the daemon's, or with higher limits than the daemon "
+        "allows, does not use the daemon.",
     .options = options,
     .option_count = ARRAY_SIZE(options) - EXEC_ONLY,
     .operand = "FILE",

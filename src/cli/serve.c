@@ -821,7 +821,7 @@ const struct command serve_command = {
         "this server, with its sessions.\n\nSIGTERM ends it: running "
         "commands get SANDBOX_STOP_GRACE to end, then are "
         "killed. 'bailey reload' applies new settings and certificates without "
-        "interruption.\n\nExample: bailey serve --listen 127.0.0.1:8080 --listen [::1]:8080",
+        "interruption.\n\nExample:\n  bailey serve --listen 127.0.0.1:8080 --listen [::1]:8080",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_serve,

@@ -184,7 +184,7 @@ const struct command tool_command = {
         "an error in the code.\n\nrun_python_code runs in a fresh box. The other tools work in a "
         "session: "
         "the one named with -s or in the parameters, else your session 'default', which is made "
-        "when it is needed. 'bailey run' runs code without a session.\n\nExample: "
+        "when it is needed. 'bailey run' runs code without a session.\n\nExample:\n  "
         "bailey tool run_python_code '{\"code\": \"print(1)\", \"timeout\": 5}'",
     .options = options,
     .option_count = ARRAY_SIZE(options),

@@ -100,7 +100,7 @@ const struct command upgrade_command = {
         "commands, kernels and their output are kept; connections are closed once, and streams "
         "resume from their last id. If the new program cannot take over, the old one continues, "
         "and the exit status is 125.\n\nSettings do not change: 'bailey reload' applies new ones. "
-        "Live boxes keep their wardens.\n\nExample: install the new version, then: bailey upgrade",
+        "Live boxes keep their wardens.\n\nAfter the new version was installed:\n  bailey upgrade",
     .options = options,
     .option_count = ARRAY_SIZE(options),
     .run = run_upgrade,

@@ -1,6 +1,7 @@
 """version, help, completion and man pages: every option, printed from the rows that parse them."""
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -81,6 +82,19 @@ def test_each_option_has_a_sentence(command):
         if found and not found[2]:
             following = help_of(command).split(line, 1)[1].splitlines()[1]
             assert following.strip(), found[1]
+
+
+def test_each_command_of_an_example_is_a_line_to_copy():
+    seen = 0
+    for command in COMMANDS:
+        text = help_of(command)
+        assert "Example: " not in text, command
+        lines = text.partition("\nExample:\n")[2].partition("\n\n")[0].splitlines()
+        for line in lines:
+            assert re.match(r"  ([A-Z_]+=\w+ )?bailey ", line) and len(line) <= 80 and shlex.split(line), (command, line)
+            assert f"\n{line}\n" in plain(support.bailey("man", command).stdout), line
+        seen += len(lines)
+    assert seen > 10
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
