@@ -14,7 +14,7 @@ SCRIPT = "PASSWORD = 'swordfish-88'\nprint('it is', PASSWORD)\n"
 
 @pytest.fixture(scope="module")
 def server():
-    with Served({"SANDBOX_STORE_CODE": "always"}) as served:
+    with Served({"SANDBOX_STORE_CODE": "always", "SANDBOX_MEMORY_LIMIT": "256m"}) as served:
         yield served
 
 
@@ -258,10 +258,19 @@ def test_stderr_that_is_too_long_shows_its_end_and_how_to_read_on(model):
     assert part[part.index("[stderr]\n") + 9:].startswith(everything[arguments["offset"]:][:3000])
 
 
-def test_an_interpreter_that_was_replaced_is_told_twice(model):
+ENDINGS = {
+    "exit": {"code": "import os; os._exit(3)"},
+    "out of memory": {"code": "everything = bytearray(4 << 30)"},
+    "deaf at its timeout": {"code": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+                            "timeout": 1},
+}
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_an_interpreter_that_was_replaced_is_told_twice(model, how):
     assert "[note]" not in text_of(model("run_code", {"code": "x = 1"}))
-    lost = text_of(model("run_code", {"code": "import os; os._exit(3)"}))
-    assert "its variables are gone" in lost, lost
+    lost = text_of(model("run_code", ENDINGS[how]))
+    assert "its variables are gone" in lost and "kept between" not in lost, lost
     after = text_of(model("run_code", {"code": "print('x' in dir())"}))
     assert "False" in after and "variables of earlier calls are gone" in after, after
     assert "[note]" not in text_of(model("run_code", {"code": "x = 1"}))

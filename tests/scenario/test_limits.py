@@ -22,6 +22,15 @@ def test_the_defaults_are_those_promised():
         30, 1 << 30, 256, 512 << 20)
 
 
+def test_proc_shows_the_machine_and_the_limits_are_named_elsewhere():
+    """docs/limits.md says why /proc/meminfo is not replaced, and where the limits are instead."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        total = file.readline()
+    result = support.run_json("print(open('/proc/meminfo').readline(), end='')", "--memory", "96m")
+    assert result["stdout"] == total and result.meta["resource_limits"]["memory_bytes"] == 96 << 20, result
+    assert "- Memory: 96m." in support.bailey("prompt", env={"SANDBOX_MEMORY_LIMIT": "96m"}).stdout
+
+
 def test_each_mechanism_is_named_with_a_known_word(way):
     limits = way.run_json("pass", "--cpus", "1").meta["resource_limits"]
     by = {key: value for key, value in limits.items() if key.endswith("_by")}
