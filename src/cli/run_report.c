@@ -143,6 +143,11 @@ int run_report_print(const struct run_report *report, const struct result *resul
         if (printed != 0)
             status = printed;
     } else {
+        const char *installed = json_string_value(json_object_get(result->install, "install_note"));
+
+        /* The error of the first time was shown already. */
+        if (installed && !request->is_quiet)
+            message_print("%s", installed);
         say_why_it_ended(report, result);
         if (!request->is_quiet && !result->error.code)
             say_files(result, request);

@@ -403,6 +403,52 @@ static int take_error(struct result *result, json_t *json, struct error *err)
     return r;
 }
 
+/* Puts a checked member of `meta` about packages beside the others; takes over value. */
+static int keep_install(struct result *result, const char *name, json_t *value, struct error *err)
+{
+    if (!result->install)
+        result->install = json_object();
+    return !value || json_object_set_new(result->install, name, value) < 0 ? out_of_memory(err) : 0;
+}
+
+static int take_installed(struct result *result, json_t *json, struct error *err)
+{
+    CLEANUP(json_decrefp) json_t *list = json_array();
+
+    if (!json_is_array(json))
+        return wrong(err, "installed", "a list of packages");
+    for (size_t i = 0; list && i < json_array_size(json); i++) {
+        const json_t *package = json_array_get(json, i);
+        const char *name = plain_text(json_object_get(package, "name"));
+        const char *version = plain_text(json_object_get(package, "version"));
+
+        if (!name || !version)
+            return wrong(err, "installed", "a list of packages");
+        if (json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "version", version)) <
+            0)
+            return out_of_memory(err);
+    }
+    return keep_install(result, "installed", ptr_take(&list), err);
+}
+
+static int take_install_error(struct result *result, json_t *json, struct error *err)
+{
+    const char *code = plain_text(json_object_get(json, "code"));
+    const char *message = plain_text(json_object_get(json, "message"));
+
+    if (!code || !message)
+        return wrong(err, "install_error", "an object with a code and a message");
+    return keep_install(result, "install_error",
+                        json_pack("{s:s, s:s}", "code", code, "message", message), err);
+}
+
+static int take_install_note(struct result *result, json_t *json, struct error *err)
+{
+    if (!plain_text(json))
+        return wrong(err, "install_note", "a text");
+    return keep_install(result, "install_note", json_string(plain_text(json)), err);
+}
+
 static const struct row usage_rows[] = {
     {"cpu_ms", .take = take_cpu_ms},
     {"max_rss_bytes", .take = take_max_rss},
@@ -466,6 +512,9 @@ static const struct row meta_rows[] = {
     {"resource_limits", .take = take_limits},
     {"isolation", .take = take_isolation},
     {"error", .take = take_error},
+    {"installed", .take = take_installed},
+    {"install_error", .take = take_install_error},
+    {"install_note", .take = take_install_note},
 };
 
 /* The last position where the truncation line is alone on its line; `length` if there is none. */

@@ -100,7 +100,18 @@ def test_a_run_of_the_command_line_uses_the_daemons_installer(manual, words):
         return manual.bailey(*words, code if words[0] == "run" else f'{{"code": "{code}"}}', env=env)
     assert call({}).stdout != "42\n"
     done = call({"SANDBOX_AUTO_INSTALL": "true"})
-    assert (done.status, done.stdout) == (0, "42\n"), done
+    assert (done.status, done.stdout.splitlines()[0]) == (0, "42"), done
+    # The error of the first time was seen as it came: why there is a second is said.
+    assert "installed castle 1.2 and ran the code again" in (done.stderr if words[0] == "run" else done.stdout), done
+
+
+def test_the_result_of_the_command_line_names_what_was_installed(manual):
+    env = {"SANDBOX_AUTO_INSTALL": "true"}
+    meta = manual.bailey("run", "--json", "-c", "import castle", env=env).json()["meta"]
+    assert names(meta["installed"]) == {"castle": "1.2", "moat": "1.0"}, meta
+    assert meta["install_note"] == "installed castle 1.2 and ran the code again"
+    done = manual.bailey("run", "--json", "-c", "import no_such_package_here", env=env)
+    assert done.json()["meta"]["install_error"]["code"] == "install_failed" and done.status == 1, done
 
 
 def test_a_run_that_is_not_for_the_daemon_says_why(manual):

@@ -32,6 +32,7 @@ struct progress {
 };
 
 #define SHOWN_MAX 64
+#define PIP_ERROR "ERROR: "
 
 static void progress_free(struct progress *progress)
 {
@@ -56,6 +57,8 @@ static void remember(struct progress *progress, const char *line)
         free(progress->shown[0]);
         memmove(progress->shown, progress->shown + 1, count * sizeof(*progress->shown));
     }
+    if (str_starts(line, PIP_ERROR)) /* the error has it without its mark */
+        line += sizeof(PIP_ERROR) - 1;
     (void)strv_push(&progress->shown, line); /* without memory the line is printed twice */
 }
 

@@ -143,6 +143,9 @@ static void fill(struct result *result)
     result_init(result, &LIMITS);
     result->runtime = "docker";
     result->warm = "pool";
+    result->install = json_pack("{s:[{s:s, s:s}], s:{s:s, s:s}, s:s}", "installed", "name", "moat",
+                                "version", "1.0", "install_error", "code", "no_network", "message",
+                                "no index", "install_note", "installed moat 1.0");
     str_copy(result->execution_id, ID_MAX, "exec_2");
     str_copy(result->session_id, ID_MAX, "s_3");
     result->limits.output_bytes = 4;
@@ -209,7 +212,10 @@ static void test_every_member(void **state)
         "\"missing\":[\"userns\",\"cgroup\"]},"
         "\"error\":{\"code\":\"box_failed\","
         "\"message\":\"mount proc: EPERM (Operation not permitted)\",\"stage\":\"mount proc\","
-        "\"errno\":\"EPERM\"},\"warm\":\"pool\"}}");
+        "\"errno\":\"EPERM\"},\"warm\":\"pool\","
+        "\"installed\":[{\"name\":\"moat\",\"version\":\"1.0\"}],"
+        "\"install_error\":{\"code\":\"no_network\",\"message\":\"no index\"},"
+        "\"install_note\":\"installed moat 1.0\"}}");
     assert_comes_back(&result);
     result_free(&result);
 }
@@ -403,6 +409,11 @@ static const struct {
     {"meta", "error", "{\"code\":\"x\",\"message\":1}"},
     {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"stage\":1}"},
     {"meta", "error", "{\"code\":\"x\",\"message\":\"\",\"errno\":1}"},
+    {"meta", "installed", "{}"},
+    {"meta", "installed", "[\"moat\"]"},
+    {"meta", "installed", "[{\"name\":\"moat\",\"version\":1}]"},
+    {"meta", "install_error", "{\"code\":\"x\"}"},
+    {"meta", "install_note", "[\"installed\"]"},
     {"usage", "cpu_ms", "9223372036854775807"},
     {"usage", "cpu_ms", "\"1\""},
     {"usage", "max_rss_bytes", "-1"},
