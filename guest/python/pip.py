@@ -6,7 +6,7 @@ only: that Python's other packages are not on the path, so pip lists and changes
 is found, this file lists and shows packages itself.
 
 A box has no network. In a session or run with SANDBOX_AUTO_INSTALL the engine installs: it watches a folder for requests and
-answers there. Elsewhere commands that would fetch packages say what is possible.
+answers there. Elsewhere, and in calls without the setting, commands that would fetch packages say what is possible.
 
 `import pip` gets the interpreter's own module.
 """
@@ -36,11 +36,12 @@ FILE = re.compile(r"^\.|/|\.(whl|zip|tar\.gz)$")
 ADVICE = """\
 pip: this sandbox has no network. Packages are installed into a session from outside: the tool sandbox_install \
 {"packages": %s}, or the command bailey install -s SESSION %s
-pip: with SANDBOX_AUTO_INSTALL=true %s, and a module that Python code misses is installed; \
+pip: SANDBOX_AUTO_INSTALL=true makes pip install work %s and installs modules that Python code misses; \
 a template ('bailey template build') has its packages from the start.
 """
-IN_SESSION = "pip install works in sessions"
-IN_RUN = "pip install works in sessions, and in runs that a daemon carries out"
+IN_SESSION = "in sessions"
+IN_RUN = "in sessions and in runs that a daemon carries out,"
+QUICK = 10  # looks at the answer, 0.05 s each, before a line says that something is being installed
 
 
 def fetched(words):
@@ -81,12 +82,15 @@ def order(wanted):
     with open(path, "w", encoding="utf-8") as file:
         file.write("".join(word.replace("\n", " ") + "\n" for word in wanted))
     os.rename(path, path + ".ask")
-    print("Installing " + ", ".join(wanted), flush=True)
     try:
-        for _ in range(PATIENCE * 20):
+        for look in range(PATIENCE * 20):
+            if look == QUICK:
+                print("Installing " + ", ".join(wanted), flush=True)
             if os.path.exists(path + ".done"):
                 with open(path + ".done", encoding="utf-8") as file:
                     status, _, said = file.read().partition("\n")
+                if status == "2":  # the setting is off for this call
+                    advise(wanted)
                 sys.stderr.write(said) if status != "0" else sys.stdout.write(said + other_python())
                 sys.exit(int(status != "0"))
             time.sleep(0.05)

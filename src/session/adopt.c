@@ -353,13 +353,13 @@ static void on_done(void *ctx, const struct error *err)
     contexts_settle(session);
     fail_unknown(session);
     if (is_paused) {
-        guest_install_start(session);
+        guest_install_adopt(session);
         session_pause_adopted(session);
         return;
     }
     if (session->state == SESSION_STARTING) {
         session_become(session, SESSION_READY);
-        guest_install_start(session);
+        guest_install_adopt(session);
         /* A dataset may have been uploaded while there was no broker to copy it into the
          * container. */
         if (!provider_can(session->provider, PROVIDER_CAN_BIND_DATASETS))

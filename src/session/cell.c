@@ -530,6 +530,7 @@ int session_cell(struct session *session, const struct cell_request *request,
         return error_memory(err);
     }
     execution->cell->held = held;
+    guest_install_call(session, execution_config(execution));
     execution_by(execution, account_new(execution_config(execution), request->caller, request->code,
                                         request->code_length, LIMIT_CODE_BYTES));
     session->next_execution++;

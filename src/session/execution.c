@@ -508,6 +508,7 @@ int session_exec(struct session *session, const struct execution_spec *spec, str
         return error_memory(err);
     }
     execution->settings = settings;
+    guest_install_call(session, execution_config(execution));
     execution->flags = (spec->is_background ? EXECUTION_BACKGROUND : 0) |
                        (spec->is_pty ? EXECUTION_PTY : 0) |
                        (spec->stdin_open || spec->input || spec->is_pty ? EXECUTION_STDIN : 0);

@@ -10,6 +10,11 @@
  * guest's: what is read is bounded, names are checked, and each line goes through the same parser,
  * lists, quotas and audit as a request of a client. The worst that a forged request can do is
  * install packages that the operator's lists allow, which the code could get by importing them.
+ *
+ * The setting belongs to the call. The folder is made for the first call of a session that has it,
+ * and a request counts while such a call is under way. Processes that a command left behind have
+ * what the session was made with. Other requests are answered with status 2: their pip says what is
+ * possible, as where there is no folder.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -157,6 +162,22 @@ static void answer_error(struct guest_install *guest, const struct error *err)
 
 /* ---- the installation ---- */
 
+/* Whether a call with the setting is under way; while none is, the session's own setting counts. */
+static bool may_install(const struct guest_install *guest)
+{
+    const struct execution *at = guest->session ? guest->session->executions : NULL;
+    bool is_working = false;
+
+    for (; at; at = at->next) {
+        if (execution_has_ended(at))
+            continue;
+        if (execution_config(at)->auto_install)
+            return true;
+        is_working = true;
+    }
+    return !guest->session || (!is_working && session_config(guest->session)->auto_install);
+}
+
 static void on_installed(void *ctx, const struct install_end *end, const struct error *err)
 {
     struct guest_install *guest = ctx;
@@ -228,6 +249,12 @@ static void install(struct guest_install *guest)
     CLEANUP(strv_freep) char **lines = NULL;
     struct error err = {0};
 
+    if (!may_install(guest)) {
+        buf_clear(&guest->text);
+        buf_append_text(&guest->text, "2\n");
+        answer(guest);
+        return;
+    }
     if (text->length == 0 || text->length > REQUEST_MAX || text->data[text->length - 1] != '\n' ||
         memchr(text->data, '\0', text->length)) {
         error_set(&err, -EINVAL, ERROR_BAD_INPUT, "the request is not a list of packages");
@@ -373,10 +400,11 @@ static void on_unwatched(void *ctx, const struct error *err)
     log_debug("%s: pip of its box is not heard any more: %s", id_of(guest), err->text);
 }
 
+static const struct watch_events watch_events = {
+    .ready = on_watching, .changed = on_changed, .done = on_unwatched};
+
 static void on_folder(void *ctx, const struct error *err)
 {
-    static const struct watch_events events = {
-        .ready = on_watching, .changed = on_changed, .done = on_unwatched};
     struct guest_install *guest = ctx;
     struct error failure = *err;
 
@@ -384,7 +412,7 @@ static void on_folder(void *ctx, const struct error *err)
     if (failure.num == -EEXIST) /* an earlier broker's */
         failure = (struct error){0};
     if (failure.num == 0)
-        box_watch(box_of(guest), PLACE, false, &events, guest, &guest->watch, &failure);
+        box_watch(box_of(guest), PLACE, false, &watch_events, guest, &guest->watch, &failure);
     if (failure.num < 0)
         log_warning("%s: %s, continuing without pip install in its box", id_of(guest),
                     failure.text);
@@ -392,8 +420,11 @@ static void on_folder(void *ctx, const struct error *err)
         guest->ready(guest->run);
 }
 
-/* NULL: no memory, or the box takes no request. */
-static struct guest_install *guest_install_new(const struct guest_install *whose)
+/*
+ * NULL: no memory, or the box takes no request. is_there: the folder is that of an earlier broker,
+ * and is not made if it had none.
+ */
+static struct guest_install *guest_install_new(const struct guest_install *whose, bool is_there)
 {
     static const struct done_events events = {.done = on_folder};
     struct guest_install *guest = calloc(1, sizeof(*guest));
@@ -404,20 +435,47 @@ static struct guest_install *guest_install_new(const struct guest_install *whose
     *guest = *whose;
     guest->text = BUF_INIT(MAX(REQUEST_MAX, ANSWER_MAX) + 1);
     guest->turn = reactor_timer(guest->manager->spec.reactor, on_turn, guest);
-    if (guest->turn && box_mkdir(box_of(guest), PLACE, 0777, &events, guest, &guest->op, &err) == 0)
+    if (guest->turn && is_there)
+        box_watch(box_of(guest), PLACE, false, &watch_events, guest, &guest->watch, &err);
+    else if (guest->turn)
+        box_mkdir(box_of(guest), PLACE, 0777, &events, guest, &guest->op, &err);
+    if (guest->turn && err.num == 0)
         return guest;
-    guest->op = 0;
+    guest->watch = guest->op = 0;
     guest_install_free(guest);
     return NULL;
 }
 
-void guest_install_start(struct session *session)
+static void listen_to(struct session *session, bool is_there)
 {
-    if (!session_config(session)->auto_install || session->guest_install || !session->box ||
+    if (session->guest_install || !session->box ||
         !provider_can(session->provider, PROVIDER_CAN_INSTALL))
         return;
-    session->guest_install =
-        guest_install_new(&(struct guest_install){.manager = session->manager, .session = session});
+    session->guest_install = guest_install_new(
+        &(struct guest_install){.manager = session->manager, .session = session}, is_there);
+}
+
+void guest_install_start(struct session *session)
+{
+    if (session_config(session)->auto_install || session->hears_pip)
+        listen_to(session, false);
+}
+
+void guest_install_adopt(struct session *session)
+{
+    listen_to(session, !session_config(session)->auto_install);
+}
+
+void guest_install_call(struct session *session, const struct config *config)
+{
+    const struct guest_install *guest = session->guest_install;
+
+    if (!config->auto_install)
+        return;
+    session->hears_pip = true;
+    if (guest && !guest->watch && !guest->op) /* an earlier broker had no folder */
+        guest_install_free(ptr_take(&session->guest_install));
+    listen_to(session, false);
 }
 
 bool guest_install_of_run(struct run *run, void (*ready)(struct run *run))
@@ -425,6 +483,6 @@ bool guest_install_of_run(struct run *run, void (*ready)(struct run *run))
     if (!run->hears_pip || !provider_can(run->provider, PROVIDER_CAN_INSTALL))
         return false;
     run->guest_install = guest_install_new(
-        &(struct guest_install){.manager = run->manager, .run = run, .ready = ready});
+        &(struct guest_install){.manager = run->manager, .run = run, .ready = ready}, false);
     return run->guest_install;
 }

@@ -143,6 +143,7 @@ struct session {
     char **asked_packages;  /* strv: the requirements as the user wrote them */
     struct package_order *package_orders; /* under way */
     struct guest_install *guest_install;  /* `pip install` in its box; NULL: not carried out */
+    bool hears_pip; /* a call had SANDBOX_AUTO_INSTALL, whatever the session was made with */
 
     /* its share of its tenant's quotas (usage.c) */
     bool is_counted;      /* counted as a live session */
@@ -630,9 +631,15 @@ int import_check_start(struct box *box, const struct import_check_spec *spec,
 void import_check_leave(
     struct import_check *import_check); /* done() is not called any more; NULL is fine */
 
-/* guest_install.c: requests of the box's pip, while the session has a box and SANDBOX_AUTO_INSTALL.
- * guest_install_free() comes before the box goes; NULL is fine. */
+/*
+ * guest_install.c: requests of the pip in a session's box, which count while a call with
+ * SANDBOX_AUTO_INSTALL is under way. start: the box is new. adopt: it is an earlier broker's. call:
+ * before a call with this configuration gets its id in the box; its frames come after ours.
+ * guest_install_free() comes before the box goes; NULL is fine.
+ */
 void guest_install_start(struct session *session);
+void guest_install_adopt(struct session *session);
+void guest_install_call(struct session *session, const struct config *config);
 void guest_install_free(struct guest_install *guest);
 
 /* dataset_push.c: copies into a container; does nothing for other boxes */

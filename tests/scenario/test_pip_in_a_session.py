@@ -83,6 +83,47 @@ def test_a_cell(yard, line):
         assert done["results"][0]["data"]["text/plain"] == "(41, 0)", done
 
 
+def by_call(yard, here, wanted, *words):
+    """A command whose caller sets the key."""
+    return yard.bailey(*words[:1], "-s", here, *words[1:], env={"SANDBOX_AUTO_INSTALL": wanted})
+
+
+PIP = ("exec", "--", "python", "-m", "pip", "install", "moat")
+CELL = ("code", "-c", "!pip install moat\n_exit_code")
+
+
+@pytest.mark.parametrize("words", [PIP, CELL], ids=["command", "cell"])
+def test_the_setting_is_that_of_the_call(yard, words):
+    """As for modules that are missing: whatever the session was made with."""
+    with session(yard) as here:
+        done = by_call(yard, here, "false", *words)
+        assert "Installing" not in done.stdout and "SANDBOX_AUTO_INSTALL=true" in done.stderr, done
+        assert len(done.stderr.splitlines()) == 2 and packages(yard, here) == [], done
+        assert "moat-1.0" in by_call(yard, here, "true", *words).stdout
+    made = yard.bailey("session", "new", env={"SANDBOX_AUTO_INSTALL": "false"}).stdout.strip()
+    assert by_call(yard, made, "false", *words).stdout in ("", "1\n")
+    assert "moat-1.0" in by_call(yard, made, "true", *words).stdout
+    yard.end(made)
+
+
+def test_the_next_broker_knows_what_calls_may(shelf):
+    with serve.Daemon(settings(shelf, SANDBOX_AUTO_INSTALL="false")) as daemon:
+        heard, other = (daemon.session()["id"] for _ in range(2))
+        assert by_call(daemon, heard, "true", *PIP).status == 0
+        assert daemon.exec(other, "true")["exit_code"] == 0
+        kill_broker(daemon)
+        for here in (heard, other):
+            assert "SANDBOX_AUTO_INSTALL=true" in by_call(daemon, here, "false", *PIP).stderr
+            assert by_call(daemon, here, "true", *PIP).status == 0
+
+
+def test_a_command_of_a_call_with_the_setting_may_install_whatever_else_runs(yard):
+    made = yard.bailey("session", "new", env={"SANDBOX_AUTO_INSTALL": "false"}).stdout.strip()
+    yard.background(made, "sleep", "1000")
+    assert by_call(yard, made, "true", *PIP).status == 0
+    yard.end(made)
+
+
 @pytest.mark.parametrize("words,reason", [
     (["tower"], "may not be installed here"), (["no-such-package-here"], "no-such-package-here"),
     (["moat @ http://127.0.0.1/x.whl"], "ERROR: "), (["moat;import_os"], "ERROR: "), (["moat"] * 65, "64"),
