@@ -358,8 +358,12 @@ static int run_completion(const struct invocation *invocation)
     } else if (str_equal(shell, "fish")) {
         result = complete_fish(&text);
     } else {
-        message_print("no completion for the shell '%.60s'; usage: bailey completion bash|zsh|fish",
-                      shell ? shell : "");
+        if (shell)
+            message_print("no completion for the shell '%.60s'; usage: bailey completion "
+                          "bash|zsh|fish",
+                          shell);
+        else
+            message_print("which shell? usage: bailey completion bash|zsh|fish");
         return STATUS_BAD_INPUT;
     }
     if (result < 0) {

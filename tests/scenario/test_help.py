@@ -215,3 +215,6 @@ def test_what_stands_in_a_wrong_place_is_told_the_right_one():
     assert "options of a command follow it" in support.bailey("--config", "a.yaml", "run", "-c", "1").stderr
     assert "usage: bailey shell -s NAME" in support.bailey("shell", "work").stderr
     assert "which session? -s NAME" in support.bailey("code", "-c", "1").stderr
+    assert "which shell? usage: bailey completion" in support.bailey("completion").stderr
+    assert "usage: bailey context rm -s NAME CONTEXT..." in support.bailey("context", "rm", "-s", "work").stderr
+    assert "usage: bailey context ls -s NAME\n" in support.bailey("context", "ls", "work").stderr

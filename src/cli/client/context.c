@@ -148,11 +148,12 @@ static int action_rm(struct action_job *job)
 }
 
 static const struct action actions[] = {
-    {"ls", 0, 0, NULL, NULL, .run = action_ls},
-    {"new", 0, 0, NULL, NULL, .run = action_new, .brings_settings = true},
-    {"restart", 1, 32, NULL, NULL, .run = action_restart},
-    {"interrupt", 1, 32, NULL, NULL, .run = action_interrupt},
-    {"rm", 1, 32, NULL, NULL, .run = action_rm},
+    {"ls", 0, 0, "ls -s NAME", NULL, .run = action_ls},
+    {"new", 0, 0, "new -s NAME [-l LANGUAGE] [-n NAME] [--cwd DIR]", NULL, .run = action_new,
+     .brings_settings = true},
+    {"restart", 1, 32, "restart -s NAME CONTEXT...", NULL, .run = action_restart},
+    {"interrupt", 1, 32, "interrupt -s NAME CONTEXT...", NULL, .run = action_interrupt},
+    {"rm", 1, 32, "rm -s NAME CONTEXT...", NULL, .run = action_rm},
 };
 
 int context_run(const struct invocation *invocation)
