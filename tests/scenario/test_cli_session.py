@@ -243,6 +243,23 @@ def test_a_timeout_keeps_what_was_written(own_daemon, session):
     assert "timed out after 1 s" in done.stderr
 
 
+def test_what_is_said_at_the_end_fits_the_command(own_daemon):
+    """A limit is that of the session, which another one can exceed; a cell cannot be detached."""
+    made = own_daemon.session("--memory", "64m", "--disk", "8m")
+    try:
+        for words in (("exec", "-s", made, "--", "python3", "-c"), ("code", "-s", made, "-c")):
+            done = own_daemon.call(*words, "x = bytearray(200 << 20)")
+            assert "out of memory (limit 64m)" in done.stderr and "bailey session new --memory SIZE" in done.stderr, done
+            done = own_daemon.call(*words, "open('/tmp/x', 'wb').write(b'x' * (12 << 20))")
+            assert "bailey session new --disk SIZE" in done.stderr and "daemon" not in done.stderr, done
+            own_daemon.ok("rm", f"{made}:/tmp/x")
+            done = own_daemon.call(words[0], "-t", "1", *words[1:], "import time; time.sleep(60)")
+            assert "timed out after 1 s; --timeout TIME" in done.stderr, done
+            assert ("-d leaves it running" in done.stderr) is (words[0] == "exec"), done
+    finally:
+        own_daemon.ok("session", "rm", made)
+
+
 @pytest.mark.parametrize("option", [["--memory", "1g"], ["--isolation", "strict"],
                                     ["--file", "x"], ["--out", "d"]], ids=lambda o: o[0])
 def test_options_of_a_fresh_box_are_refused(own_daemon, session, option):

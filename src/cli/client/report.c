@@ -47,7 +47,7 @@ int report_env(char *const *env, json_t **ret, struct error *err)
     return 0;
 }
 
-static void say_why_it_ended(const struct result *result)
+static void say_why_it_ended(const struct result *result, bool is_cell)
 {
     char limit[64];
 
@@ -57,21 +57,21 @@ static void say_why_it_ended(const struct result *result)
     }
     if (result->timed_out) {
         explain_seconds(result->limits.timeout_ms, limit, sizeof(limit));
-        message_print("timed out after %s; --timeout TIME gives it longer, -d leaves it running",
-                      limit);
+        message_print("timed out after %s; --timeout TIME gives it longer%s", limit,
+                      is_cell ? "" : ", -d leaves it running");
     }
     if (result->signal > 0 && !result->timed_out && !result->oom_killed)
         message_print("killed by signal %d (%s)", result->signal, strsignal(result->signal));
     if (result->oom_killed) {
         str_from_bytes(result->limits.memory_bytes, limit, sizeof(limit));
-        message_print("out of memory (limit %s): use less memory, or start the daemon with a "
-                      "larger SANDBOX_MEMORY_LIMIT",
+        message_print("out of memory (limit %s): use less memory, or make a session with more: "
+                      "bailey session new --memory SIZE",
                       limit);
     }
     if (result->disk_full) {
         str_from_bytes(result->limits.disk_bytes, limit, sizeof(limit));
-        message_print("disk full (limit %s): remove files, or start the daemon with a larger "
-                      "SANDBOX_DISK_LIMIT",
+        message_print("disk full (limit %s): remove files, or make a session with more: "
+                      "bailey session new --disk SIZE",
                       limit);
     }
 }
@@ -116,7 +116,7 @@ int report_result(json_t *json, bool is_quiet)
         error_prefix(&err, "the daemon's result");
         return message_bad_input(&err);
     }
-    say_why_it_ended(&result);
+    say_why_it_ended(&result, json_object_get(json, "results"));
     if (!is_quiet)
         say_files(&result);
     status = result_exit_status(&result);
