@@ -241,7 +241,8 @@ const struct command code_command = {
         "the cell and "
         "keeps the variables; a second Ctrl-C ends the "
         "interpreter. 'bailey context' manages contexts: interpreters with their own "
-        "variables.\n\nExample:\n  bailey code -s work -c 'x = 41'\n  bailey code -s work -c 'x + 1'",
+        "variables.\n\nExample:\n  bailey code -s work -c 'x = 41'\n  bailey code -s work -c 'x + "
+        "1'",
     OPTIONS(code_options),
     .operand = "FILE",
     .operands = WORDS_FILE,
@@ -327,7 +328,8 @@ const struct command install_command = {
         "packages.\n\nA separate box that reaches only the package index downloads them; the "
         "session's box never has network access. Only wheels are installed. This works also if "
         "SANDBOX_AUTO_INSTALL is false; SANDBOX_INSTALL_ALLOW and SANDBOX_INSTALL_DENY restrict "
-        "what may be installed. Ctrl-C cancels it.\n\nExample:\n  bailey install -s work requests\n  "
+        "what may be installed. Ctrl-C cancels it.\n\nExample:\n  bailey install -s work "
+        "requests\n  "
         "bailey code -s work -c 'import requests'",
     OPTIONS(install_options),
     .operand = "PACKAGE",
@@ -375,12 +377,13 @@ const struct command cp_command = {
     .group = GROUP_SESSIONS,
     .summary = "copy files and folders into a session and back",
     .usage = "HOST NAME:PATH | NAME:PATH HOST",
-    .description = "Copies a file, or a folder with its contents. If the target is a folder or "
-                   "ends in '/', the copy keeps its name. Files are replaced atomically and keep "
-                   "their mode; links and special files are skipped and listed.\n\nA PATH that "
-                   "does not begin with '/' is below /workspace; a host file with a colon in its "
-                   "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP
-                   "\n\nExample:\n  bailey cp sales.csv work:\n  bailey cp -s work :/tmp/plot.png .",
+    .description =
+        "Copies a file, or a folder with its contents. If the target is a folder or "
+        "ends in '/', the copy keeps its name. Files are replaced atomically and keep "
+        "their mode; links and special files are skipped and listed.\n\nA PATH that "
+        "does not begin with '/' is below /workspace; a host file with a colon in its "
+        "name is written ./a:b; '-' is standard input or output.\n\n" ID_HELP
+        "\n\nExample:\n  bailey cp sales.csv work:\n  bailey cp -s work :/tmp/plot.png .",
     OPTIONS(cp_options),
     .operand = "FROM",
     .operands = WORDS_EITHER_FILE,
@@ -550,7 +553,8 @@ const struct command template_command = {
         "already built and up to date is not built again.\n\n'verify' reads all its files again "
         "and compares "
         "their hash. The template 'python' is this machine's own Python and needs no "
-        "build. 'list' and 'delete' can be written for 'ls' and 'rm'.\n\nExample:\n  bailey template "
+        "build. 'list' and 'delete' can be written for 'ls' and 'rm'.\n\nExample:\n  bailey "
+        "template "
         "build data\n  bailey run --template data plot.py",
     OPTIONS(template_options),
     .operand = "ACTION",
@@ -591,11 +595,12 @@ const struct command key_command = {
         "Requests over TCP need a key, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'. A key "
         "belongs to a tenant, which sees only its own sessions, files, outputs and events, and has "
         "scopes: run (one-shot runs and tools), sessions, files, metrics, admin (keys and audit of "
-        "its tenant), operator (those of all tenants, templates).\n\n'new' and 'rotate' print the "
+        "its tenant), operator (keys and audit of all tenants, and templates).\n\n'new' and "
+        "'rotate' print the "
         "key on standard output, once; a salted hash "
         "is stored. 'rotate' replaces a key's secret, 'rm' revokes it at once. All of them talk to "
-        "the daemon over its unix socket, which needs no key. " ALIAS_HELP
-        "\n\nExample:\n  bailey key new --tenant "
+        "the daemon over its unix socket, which needs no key; with --url they need one with the "
+        "scope admin. " ALIAS_HELP "\n\nExample:\n  bailey key new --tenant "
         "acme --scopes run,files --expires 720h",
     OPTIONS(key_options),
     .operand = "ACTION",
@@ -793,7 +798,8 @@ const struct command audit_command = {
         "that was changed, removed or cut off, with exit status 1. It prints the hash of the last "
         "line. Keep that hash somewhere else: it "
         "proves later that no line up to there was changed. docs/audit.md says what it cannot "
-        "detect.\n\n'tail' and 'query' ask the daemon and print the lines unchanged.\n\nExample:\n  "
+        "detect.\n\n'tail' and 'query' ask the daemon and print the lines unchanged.\n\nExample:\n "
+        " "
         "bailey audit query --action denied --since 8h",
     .options = audit_options,
     .option_count = ARRAY_SIZE(audit_options),

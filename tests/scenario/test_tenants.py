@@ -191,6 +191,11 @@ def test_the_owner_sees_all(server, two):
     assert server.exec(made, "cat", "/workspace/file.txt")["stdout"] == "secret"
     listed = server.bailey("ps").stdout
     assert "TENANT" in listed and " one " in listed, listed
+    own = server.session(name="the-owners")["id"]
+    lines = server.bailey("session", "ls").stdout.splitlines()
+    assert lines[0].split()[:3] == ["ID", "NAME", "TENANT"], lines
+    assert any("the-owners  local " in line for line in lines) and any(" one " in line for line in lines), lines
+    server.end(own)
     shown = server.bailey("ps", "--json").json()["processes"]
     assert any(row["tenant"] == "one" and row["session_id"] == made for row in shown)
 

@@ -116,7 +116,8 @@ static int action_new(struct action_job *job)
 
 /* ---- ls, show ---- */
 
-static void list_row(struct table *table, json_t *session, size_t id_length, int64_t now_s)
+static void list_row(struct table *table, json_t *session, size_t id_length, bool has_tenants,
+                     int64_t now_s)
 {
     char when[FORMAT_SIZE], running[FORMAT_SIZE];
     bool has_ended = str_equal(member_text(session, "state"), "ended");
@@ -124,6 +125,8 @@ static void list_row(struct table *table, json_t *session, size_t id_length, int
     format_id(member_text(session, "id"), id_length, when);
     table_cell(table, when);
     table_cell(table, member_text(session, "name"));
+    if (has_tenants)
+        table_cell(table, member_text(session, "tenant"));
     table_cell(table,
                has_ended ? member_text(session, "end_reason") : member_text(session, "state"));
     format_when(member_text(session, "created_at"), now_s, when);
@@ -137,19 +140,33 @@ static void list_row(struct table *table, json_t *session, size_t id_length, int
     table_cell(table, running);
 }
 
+/* A server's owner sees those of all tenants, who may use the same names. */
+static bool has_several_tenants(json_t *sessions)
+{
+    const char *first = member_text(json_array_get(sessions, 0), "tenant");
+
+    for (size_t i = 1; i < json_array_size(sessions); i++)
+        if (!str_equal(member_text(json_array_get(sessions, i), "tenant"), first))
+            return true;
+    return false;
+}
+
 static int list_table(json_t *sessions)
 {
     static const char *const headings[] = {"ID",   "NAME",    "STATE",    "CREATED",
                                            "USED", "EXPIRES", ">RUNNING", NULL};
+    static const char *const tenant_headings[] = {"ID",   "NAME",    "TENANT",   "STATE", "CREATED",
+                                                  "USED", "EXPIRES", ">RUNNING", NULL};
+    bool has_tenants = has_several_tenants(sessions);
     CLEANUP(table_free) struct table table;
     size_t i, id_length = client_id_length(sessions, "id");
     int64_t now_s = format_now();
     json_t *session;
 
-    table_begin(&table, headings);
+    table_begin(&table, has_tenants ? tenant_headings : headings);
     json_array_foreach(sessions, i, session)
     {
-        list_row(&table, session, id_length, now_s);
+        list_row(&table, session, id_length, has_tenants, now_s);
     }
     return table_show(&table);
 }
