@@ -127,6 +127,12 @@ static int take_grace(void *target, const char *value, struct error *err)
     {                                                                              \
         name_, letter_, argument_, words_, help_, .is_config = true, .key = (key_) \
     }
+/* What a session has to have already. */
+#define ROW_MADE_WITH(name_, argument_, words_, what_, key_)                              \
+    {                                                                                     \
+        name_, 0, argument_, words_, "fail unless the session was made with this " what_, \
+            .is_config = true, .key = (key_), .hides_default = true                       \
+    }
 /* What belongs to a session; `when_` says where it counts. */
 #define ROWS_SESSION(when_)                                                                  \
     ROW_KEY("memory", 0, "SIZE", WORDS_ANY, when_ "memory of its box, with its files: 512m", \
@@ -162,8 +168,10 @@ static const struct option_row session_options[] = {
      .take = take_idle},
     {"max-age", 0, "TIME", WORDS_ANY, "new: end it at this age: 8h", .take = take_max_age},
     ROWS_SESSION("new: "),
-    ROW_KEY("timeout", 't', "TIME", WORDS_ANY,
-            "new: timeout of commands and cells that have none of their own: 30, 5m", KEY_TIMEOUT),
+    {"timeout", 't', "TIME", WORDS_ANY,
+     "new: timeout of commands and cells that have none of their own: 30, 5m (default 60, of the "
+     "tool run_code 30)",
+     .is_config = true, .key = KEY_TIMEOUT, .hides_default = true},
     {"all", 'a', NULL, WORDS_ANY, "ls: also ended ones", .take = take_is_all},
     {"quiet", 'q', NULL, WORDS_ANY, "new: no progress; ls: print ids only", .take = take_is_quiet},
     ROW_JSON,
@@ -212,9 +220,13 @@ static const struct option_row code_options[] = {
     {"out", 'o', "DIR", WORDS_FOLDER, "save pictures in this folder", .take = take_out},
     {"no-history", 0, NULL, WORDS_ANY, "at a prompt: neither read nor store typed lines",
      .take = take_has_no_history},
-    ROWS_SESSION("fail unless the session has it: "),
-    ROW_KEY("template", 0, "NAME", WORDS_TEMPLATE, "fail unless the session has it: its template",
-            KEY_TEMPLATE),
+    ROW_MADE_WITH("memory", "SIZE", WORDS_ANY, "memory: 512m", KEY_MEMORY),
+    ROW_MADE_WITH("cpus", "NUMBER", WORDS_ANY, "number of processor cores: 0.5, 2", KEY_CPUS),
+    ROW_MADE_WITH("pids", "NUMBER", WORDS_ANY, "number of processes and threads", KEY_PIDS),
+    ROW_MADE_WITH("disk", "SIZE", WORDS_ANY, "space for files: 256m", KEY_DISK),
+    ROW_MADE_WITH("type", "NAME", WORDS_ANY, "value of SANDBOX_TYPE", KEY_SANDBOX_TYPE),
+    ROW_MADE_WITH("isolation", "LEVEL", WORDS_ISOLATION, "lowest isolation level", KEY_ISOLATION),
+    ROW_MADE_WITH("template", "NAME", WORDS_TEMPLATE, "template", KEY_TEMPLATE),
     ROW_RAW,
     {"quiet", 'q', NULL, WORDS_ANY, "print errors only", .take = take_is_quiet},
     {"json", 'j', NULL, WORDS_ANY, "print only the result, as JSON", .take = take_is_json},

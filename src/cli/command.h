@@ -57,6 +57,7 @@ struct option_row {
     const char *help;     /* one line, no full stop */
     bool is_config;       /* true: the value goes to `key` through config_set() */
     enum config_key key;
+    bool hides_default; /* the key's default is not what happens without the option */
     /* Otherwise: stores the value (NULL for a switch) in the command's own target. */
     int (*take)(void *target, const char *value, struct error *err);
 };

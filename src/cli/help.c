@@ -26,7 +26,8 @@ const struct option_row *help_row_at(const struct command *command, size_t index
 
 const char *help_default(const struct option_row *row, char *text, size_t size)
 {
-    const char *fallback = row->is_config ? config_table[row->key].fallback : NULL;
+    bool has_default = row->is_config && !row->hides_default;
+    const char *fallback = has_default ? config_table[row->key].fallback : NULL;
 
     text[0] = 0;
     if (fallback && fallback[0])

@@ -13,7 +13,10 @@ const struct config_row config_table[_KEY_MAX] = {
                           PLACE_SESSION},
     [KEY_TIMEOUT] = {"SANDBOX_TIMEOUT_SEC", "sandbox.timeout_sec", "30",
                      "more than 0, at most 86400 seconds; e.g. 30, 0.5, 5m",
-                     "wall time of a one-shot run", PLACE_CALL},
+                     "wall time of a one-shot run and of the tool run_code; commands and cells of "
+                     "a session have "
+                     "60 s, unless their caller sets this key",
+                     PLACE_CALL},
     [KEY_MAX_OUTPUT] =
         {"SANDBOX_MAX_OUTPUT_KB", "sandbox.max_output_kb", "10",
          "1 to 262144 KB, or a size with its unit; e.g. 10, 500b, 64k, 1m",
