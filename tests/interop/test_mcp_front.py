@@ -166,6 +166,27 @@ def test_the_end_of_input_ends_everything(front, place):
     assert place.sessions() == []
 
 
+def test_lines_before_the_end_of_input_are_answered(place):
+    """`echo MESSAGE | bailey mcp`, as somebody tries it."""
+    front = Front(place)
+    front.ask("initialize", **INITIALIZE)
+    front.ask("tools/list")
+    out, err = front.end()
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 2] and err == b"", (out, err)
+
+
+def test_a_client_that_reads_nothing_is_not_waited_for_after_the_end_of_input(place):
+    front = Front(place)
+    for _ in range(2000):
+        front.ask("tools/list")
+        if not select.select([], [front.process.stdin], [], 0.2)[1]:
+            break
+    front.process.stdin.close()
+    assert front.process.wait(support.PATIENCE) == 0
+    front.process.stdin = None
+    front.process.communicate()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_everything(front, place, number):
     front.exec("sh", "-c", "sleep 1000; echo late")

@@ -74,6 +74,7 @@ struct front {
     int signal; /* the signal received */
     pid_t parent;
     bool is_over;
+    bool has_ended_input;
     bool is_silent; /* nothing is written any more */
 };
 
@@ -92,21 +93,31 @@ static void check_wanted(struct front *front)
 
 /*
  * Pieces of PIPE_BUF never block after poll(2) reported room, so that a client that does not read
- * cannot delay signals. A short line is one write.
+ * cannot delay signals. A short line is one write. When the input has ended too, a client that
+ * reads nothing is not waited for.
  */
 static void write_all(struct front *front, const char *data, size_t length)
 {
+    uint64_t stuck_ms = 0; /* since when; 0: the input is open, or there was room */
+
     while (length > 0 && !front->is_over) {
         struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
-                               {.fd = front->signal_fd, .events = POLLIN}};
+                               {.fd = front->signal_fd, .events = POLLIN},
+                               {.fd = stuck_ms ? -1 : STDIN_FILENO}};
         ssize_t count;
 
-        if (poll(fds, ARRAY_SIZE(fds), PARENT_MS) < 0 && errno != EINTR)
+        if (poll(fds, ARRAY_SIZE(fds), stuck_ms ? END_PATIENCE_MS : PARENT_MS) < 0 &&
+            errno != EINTR)
             front->is_over = true;
         if (!(fds[0].revents & (POLLOUT | POLLERR | POLLHUP | POLLNVAL))) {
             check_wanted(front);
+            if (!stuck_ms && (front->has_ended_input || fds[2].revents & POLLHUP))
+                stuck_ms = clock_now_ms();
+            else if (stuck_ms && clock_now_ms() - stuck_ms >= END_PATIENCE_MS)
+                front->is_over = front->is_silent = true;
             continue;
         }
+        stuck_ms = 0;
         count = write(STDOUT_FILENO, data, MIN(length, (size_t)PIPE_BUF));
         if (count < 0 && errno != EINTR && errno != EAGAIN)
             front->is_over = true;
@@ -361,7 +372,7 @@ static void take_input(struct front *front)
     if (count < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (count <= 0) {
-        front->is_over = true;
+        front->is_over = front->has_ended_input = true;
         return;
     }
     r = buf_append(&front->input, piece, (size_t)count);
@@ -412,7 +423,10 @@ static void turn(struct front *front, bool reads, uint64_t until_ms)
         take_input(front);
 }
 
-/* The broker ends running calls and the command's own session, then closes the connection. */
+/*
+ * The broker ends running calls and the command's own session, then closes the connection. Before
+ * that it has answered all that takes no time: `echo MESSAGE | bailey mcp` prints the reply.
+ */
 static void end_all(struct front *front)
 {
     uint64_t until_ms = clock_now_ms() + END_PATIENCE_MS;
@@ -429,7 +443,7 @@ static void end_all(struct front *front)
             if (mcp_link_send(&front->link, "e", NULL, 0) < 0)
                 break;
         }
-        front->is_over = false; /* further messages are read, but not written */
+        front->is_over = false; /* further messages are read */
         turn(front, false, until_ms);
         if (was_said && front->link.fd < 0)
             break;
@@ -552,7 +566,7 @@ int mcp_run(const struct invocation *invocation)
             check_wanted(&front);
         }
         status = front.signal ? 128 + front.signal : 0;
-        front.is_silent = true;
+        front.is_silent |= !front.has_ended_input;
         end_all(&front);
     }
     http_client_close(front.http);
