@@ -97,6 +97,12 @@ def test_a_daemon_in_the_foreground_is_found_by_its_state_folder(own_daemon):
     with os.fdopen(ready) as pipe:
         assert pipe.readline() == "ready\n"
     assert own_daemon.info()["socket"] == str(own_daemon.runtime / "mine.sock")
+    assert own_daemon.json("tool", "sandbox_exec", '{"command": ["true"]}')["exit_code"] == 0
+    # MCP clients start it with few variables: XDG_RUNTIME_DIR may not be among them.
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}
+    told = own_daemon.call("mcp", stdin=json.dumps(hello).encode() + b"\n")
+    assert told.status == 0 and told.json()["result"]["serverInfo"]["name"] == "bailey", told
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=support.PATIENCE)
     assert (process.returncode, out) == (0, b""), err

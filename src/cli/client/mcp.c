@@ -244,6 +244,8 @@ static void connect_now(struct front *front)
     }
     if (!is_alive)
         r = daemon_reach(&front->client.paths, front->config_file, true, &err);
+    else if (!front->client.url)
+        r = paths_adopt(&front->client.paths, &err); /* it may have another socket than ours */
     if (r == 0 && (r = write_target(front, &target)) < 0)
         error_set(&err, r, ERROR_ENGINE, "out of memory");
     if (r == 0 && !front->client.url) {
