@@ -443,9 +443,12 @@ def test_62_it_stops_itself(cells):
     code = {"python": "import os, signal\nprint('begun', flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)",
             "javascript": "console.log('begun'); process.kill(process.pid, 'SIGSTOP')",
             "bash": "echo begun; kill -STOP $$"}[cells.language]
-    result = cells.run(code, timeout=1)
-    assert result["meta"]["timed_out"] and result["meta"]["kernel_lost"], result
-    assert result["stdout"] == "begun\n", result
+    for timeout in (1, 10):
+        result = cells.run(code, timeout=timeout)
+        assert result["meta"]["timed_out"], result
+        if result["stdout"]:
+            break  # else a busy machine had not begun with it in a second
+    assert result["meta"]["kernel_lost"] and result["stdout"] == "begun\n", result
     cells.works(result)
 
 
