@@ -30,13 +30,13 @@ def server(model):
         yield running
 
 
-@pytest.mark.parametrize("row", ["commands", "files", "signing", "terminals", "lifecycle", "asynchronous"])
+@pytest.mark.parametrize("row", ["commands", "files", "signing", "terminals", "lifecycle", "pausing", "asynchronous"])
 def test_an_old_python_package(server, row):
     e2b_kit.run_python(server, "e2b-py-old", row)
 
 
 @pytest.mark.parametrize("version", ["e2b-js-2.30", "e2b-js-2.15", "e2b-js-2.7"])
-@pytest.mark.parametrize("row", ["commands", "files", "lifecycle"])
+@pytest.mark.parametrize("row", ["commands", "files", "lifecycle", "pausing"])
 def test_an_old_npm_package(server, version, row):
     e2b_kit.run_node(server, version, row)
 

@@ -135,7 +135,8 @@ def test_a_conversation_that_grows_too_large_is_refused(server, model):
         last = ask(server, "tea", input="x" * 11_500_000, previous_response_id=last)["id"]
     before = len(model.requests("tea"))
     error = fails(server, "tea", 400, input="x" * 11_500_000, previous_response_id=last)
-    assert "32 MB" in error["message"] and len(model.requests("tea")) == before
+    assert "16 MB" in error["message"] and error["param"] == "previous_response_id", error
+    assert len(model.requests("tea")) == before
 
 
 def processor_time(server):

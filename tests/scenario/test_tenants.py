@@ -33,6 +33,8 @@ PLACES = [
     ("GET", "/v1/sessions/{id}", None),
     ("POST", "/v1/sessions/{id}/extend", {"seconds": 1}),
     ("DELETE", "/v1/sessions/{id}", None),
+    ("POST", "/v1/sessions/{id}/pause", None),
+    ("POST", "/v1/sessions/{id}/resume", None),
     ("POST", "/v1/sessions/{id}/exec", {"argv": ["true"]}),
     ("GET", "/v1/sessions/{id}/processes", None),
     ("GET", "/v1/sessions/{id}/processes/1", None),
