@@ -69,12 +69,12 @@ test-browser: build ## the pages of the server in a real browser (Chromium)
 check-clients: build ## builds the Python and TypeScript packages and checks them as their registries would
 	@tools/check-clients
 
-test-clients: build ## the earlier versions of OpenAI's, E2B's and Scalebox's clients, too
+test-clients: build ## the earlier versions of OpenAI's, E2B's and Scalebox's clients and of our own SDKs, too
 	@tools/setup test
 	@BAILEY_OPENAI_ROWS="openai-py-1 openai-py-2 openai-py-3 openai-py openai-js-4 openai-js-5 openai-js-6 openai-js" BAILEY_CLIENT_MATRIX=1 \
 		BAILEY=$(CURDIR)/build/bailey $(PYTHON) -m pytest -q -p no:cacheprovider \
 		tests/interop/test_openai_clients.py tests/interop/test_e2b_matrix.py \
-		tests/interop/test_scalebox.py
+		tests/interop/test_scalebox.py tests/interop/test_sdk_matrix.py
 
 check-style: ## format, include rule, documents; reports long files and functions
 	@tools/setup test

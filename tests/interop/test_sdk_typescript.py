@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 
+import model_server
 import pytest
+import serve
 import support
 import tcp
 
@@ -83,6 +85,42 @@ def test_await_using_in_typescript(server, cache, project):
          "--skipLibCheck", "false", "--exactOptionalPropertyTypes", "using.mts"], cwd=project)
     session, text = run([shutil.which("node"), "using.mjs"], cwd=project, env=server.client_env("tcp")).split()
     assert text == "2" and session not in server.names()
+
+
+CHAT = """
+import assert from "node:assert/strict";
+import { CodeInterpreterSession, Sandbox } from "bailey-sandbox";
+
+const session = new CodeInterpreterSession({ model: process.env.MODEL });
+const reply = await session.generateResponse("How many?", { files: [{ name: "a.txt", content: Buffer.from("1 2") }] });
+assert.equal(reply.content, "Two.");
+assert.deepEqual(reply.codeLog.map(([, output]) => output), ["2\\n"]);
+assert.deepEqual(reply.files.map(({ name, content }) => [name, content.toString()]), [["made.txt", "x"]]);
+assert.deepEqual(session.messages.map(({ role }) => role), ["user", "assistant"]);
+await session.stop();
+assert.throws(() => new CodeInterpreterSession({ maxSteps: 3 }), /need a function/);
+
+const sandbox = await Sandbox.create();
+await sandbox.runCode("x = 6");
+assert.equal((await sandbox.pause()).state, "paused");
+await assert.rejects(sandbox.runCode("x"), { code: "session_paused" });
+await sandbox.resume();
+assert.equal((await sandbox.runCode("x * 7")).text, "42");
+await sandbox.close();
+console.log("good");
+"""
+
+
+def test_the_servers_model_answers_and_a_paused_sandbox_goes_on(project):
+    with model_server.Server() as model, serve.Daemon({"BAILEY_UPSTREAM_URL": model.url}) as daemon:
+        name = model.script("ts", [
+            model_server.code("print(len(open('/mnt/data/a.txt').read().split()))\n"
+                              "with open('/tmp/output/made.txt', 'w') as file: count = file.write('x')"),
+            model_server.text("Two.")])
+        (project / "chat.mjs").write_text(CHAT)
+        env = {**support.environment(daemon.room), "BAILEY_URL": f"unix://{daemon.socket}", "MODEL": name}
+        assert run([shutil.which("node"), "chat.mjs"], cwd=project, env=env) == "good\n"
+        assert daemon.get("/v1/sessions")["sessions"] == []
 
 
 def test_the_lock_file_fits_the_package():

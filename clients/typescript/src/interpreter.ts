@@ -1,9 +1,11 @@
 // interpreter.ts - CodeInterpreterSession: a conversation with a model that may run code.
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
+import { operations, type ChatReply } from "./api.js";
 import { CodeBox, type CodeBoxOptions } from "./codebox.js";
 import { InvalidRequestError, SandboxError } from "./errors.js";
 import type { Execution } from "./results.js";
+import { given, pathOf } from "./wire.js";
 
 export interface Message {
     role: "system" | "user" | "assistant";
@@ -29,10 +31,11 @@ export interface CodeInterpreterResponse {
 }
 
 export interface CodeInterpreterOptions extends CodeBoxOptions {
-    model: Model;
+    /** A function, or the name of one of the server's models; default: the server's model server (POST /v1/chat). */
+    model?: Model | string;
     /** Prints each step to standard error. */
     verbose?: boolean;
-    /** Blocks of code that one message may lead to; default 10. */
+    /** Blocks of code that one message may lead to; default 10. Only with a function, as systemPrompt. */
     maxSteps?: number;
     systemPrompt?: string;
 }
@@ -56,14 +59,20 @@ export class CodeInterpreterSession {
     readonly #box: CodeBox;
     verbose: boolean;
 
-    constructor(options: CodeInterpreterOptions) {
-        if (typeof options.model !== "function") {
-            throw new InvalidRequestError("model has to be a function: messages in, text out", "bad_input");
+    constructor(options: CodeInterpreterOptions = {}) {
+        const hasFunction = typeof options.model === "function";
+        if (!hasFunction && options.model !== undefined && typeof options.model !== "string") {
+            throw new InvalidRequestError(
+                "model has to be a function (messages in, text out), the name of one of the server's models, or left out", "bad_input");
+        }
+        if (!hasFunction && (options.maxSteps !== undefined || options.systemPrompt !== undefined)) {
+            throw new InvalidRequestError(
+                "maxSteps and systemPrompt need a function as model; the server's model server has its own", "bad_input");
         }
         this.#options = options;
         this.#box = new CodeBox(options);
         this.verbose = options.verbose ?? false;
-        this.messages = [{ role: "system", content: options.systemPrompt ?? SYSTEM_PROMPT }];
+        this.messages = hasFunction ? [{ role: "system", content: options.systemPrompt ?? SYSTEM_PROMPT }] : [];
     }
 
     async start(): Promise<void> {
@@ -85,18 +94,21 @@ export class CodeInterpreterSession {
 
     /** Answers a message; `files` (paths, or names with content) are put into the working folder before. */
     async generateResponse(message: string, options: { files?: (string | NamedFile)[] } = {}): Promise<CodeInterpreterResponse> {
+        const { model } = this.#options;
+        const whole = await Promise.all((options.files ?? []).map(async (file) =>
+            typeof file === "string" ? { name: basename(file), content: await readFile(file) } : file));
+        if (typeof model !== "function") return this.#chat(model, message, whole);
         const names: string[] = [];
-        for (const file of options.files ?? []) {
-            const whole = typeof file === "string" ? { name: basename(file), content: await readFile(file) } : file;
-            await this.#box.upload(whole.name, whole.content);
-            names.push(whole.name);
+        for (const file of whole) {
+            await this.#box.upload(file.name, file.content);
+            names.push(file.name);
         }
         this.#say("user", names.length ? `${message}\n\nFiles in /workspace: ${names.join(", ")}` : message);
         const files = new Map<string, NamedFile>();
         const codeLog: [string, string][] = [];
         const steps = this.#options.maxSteps ?? 10;
         for (let step = 0; step < steps; step++) {
-            const reply = await this.#options.model(this.messages.map((one) => ({ ...one })));
+            const reply = await model(this.messages.map((one) => ({ ...one })));
             if (typeof reply !== "string") {
                 throw new InvalidRequestError(`the model function returned ${typeof reply}; it has to return a text`, "bad_input");
             }
@@ -113,6 +125,28 @@ export class CodeInterpreterSession {
         }
         throw new SandboxError(`the model still wanted to run code after ${steps} blocks; raise maxSteps, or ask for less`,
             "too_many_steps");
+    }
+
+    /** The server asks its model server and runs the code in our session. */
+    async #chat(model: string | undefined, message: string, files: NamedFile[]): Promise<CodeInterpreterResponse> {
+        const { client, id } = await this.#box.sandbox();
+        this.#say("user", message);
+        const reply = await client.call<ChatReply>(operations.chat, {
+            body: given({
+                message, session: id, model,
+                files: files.length ? files.map(({ name, content }) => ({ name, content_base64: content.toString("base64") })) : undefined,
+            }),
+            makes: true, waits: true,
+        });
+        const codeLog = reply.code_log.map(({ code, output }): [string, string] => [code, output.content]);
+        if (this.verbose) for (const [code, output] of codeLog) console.error(`[code] ${code}\n[output] ${output}`);
+        this.#say("assistant", reply.content);
+        const made = await Promise.all(reply.files.map(async (file) => ({
+            name: file.name,
+            content: await client.fetch(operations.getContainerFileContent,
+                { path: pathOf(operations.getContainerFileContent, { id: reply.container, file: file.id }) }),
+        })));
+        return { content: reply.content, files: made, codeLog };
     }
 
     async #collect(execution: Execution, files: Map<string, NamedFile>): Promise<void> {

@@ -178,6 +178,16 @@ export class Sandbox {
             { path: pathOf(operations.extendSession, { id: this.id }), body: { seconds } });
     }
 
+    /** Stops everything in the session where it is, until resume(); memory is kept, no CPU time used. */
+    async pause(): Promise<Session> {
+        return this.client.call<Session>(operations.pauseSession, { path: pathOf(operations.pauseSession, { id: this.id }) });
+    }
+
+    /** Lets the same processes go on. */
+    async resume(): Promise<Session> {
+        return this.client.call<Session>(operations.resumeSession, { path: pathOf(operations.resumeSession, { id: this.id }) });
+    }
+
     /** What happens in the session from now on, or behind `lastId` ("0": from the beginning). */
     async events(options: { lastId?: string } = {}): Promise<EventStream> {
         return this.client.events(operations.sessionEvents, { path: pathOf(operations.sessionEvents, { id: this.id }), ...options });

@@ -2,13 +2,16 @@
 """interpreter.py - CodeInterpreterSession: a conversation with a model that may run code."""
 from __future__ import annotations
 
+import base64
 import os
 import sys
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, cast
 
+from .. import _api as api
 from .._box import SYSTEM_PROMPT, CodeInterpreterResponse, code_in, shown_to_model
 from .._errors import InvalidRequestError, SandboxError
 from .._results import File
+from .._wire import given
 from .codebox import CodeBox
 from .io import settled
 
@@ -16,26 +19,40 @@ Message = Dict[str, str]
 Model = Callable[[List[Message]], Any]
 
 
+def _whole(file: Union[File, str, "os.PathLike[str]"]) -> File:
+    return file if isinstance(file, File) else File.from_path(file)
+
+
 class CodeInterpreterSession:
     """A model and a sandbox.
 
     model      called with the messages so far ({"role": "system"|"user"|"assistant", "content"});
-               returns the reply's text. Any provider's client fits behind it.
+               returns the reply's text. Any provider's client fits behind it. None, or the name of
+               a model: the server's model server answers (POST /v1/chat).
     verbose    prints each step to standard error
-    max_steps  blocks of code that one message may lead to
+    max_steps  blocks of code that one message may lead to (10), and system_prompt: only with a
+               function, because a server has its own
 
     The other arguments are those of Sandbox.
     """
 
-    def __init__(self, model: Model, *, template: Optional[str] = None, verbose: bool = False,
-                 max_steps: int = 10, system_prompt: str = SYSTEM_PROMPT, **options: Any) -> None:
-        if not callable(model):
-            raise InvalidRequestError("model has to be a function: messages in, text out",
-                                      code="bad_input")
+    def __init__(self, model: Union[Model, str, None] = None, *, template: Optional[str] = None,
+                 verbose: bool = False, max_steps: Optional[int] = None,
+                 system_prompt: Optional[str] = None, **options: Any) -> None:
+        if not (model is None or isinstance(model, str) or callable(model)):
+            raise InvalidRequestError(
+                "model has to be a function (messages in, text out), the name of one of the server's "
+                "models, or None", code="bad_input")
+        if not callable(model) and (max_steps is not None or system_prompt is not None):
+            raise InvalidRequestError(
+                "max_steps and system_prompt need a function as model; the server's model server has "
+                "its own", code="bad_input")
         self.verbose = verbose
-        self._model, self._max_steps = model, max_steps
+        self._model = model
+        self._max_steps = 10 if max_steps is None else max_steps
         self._box = CodeBox(template, **options)
-        self.messages: List[Message] = [{"role": "system", "content": system_prompt}]
+        self.messages: List[Message] = [] if not callable(model) else [
+            {"role": "system", "content": SYSTEM_PROMPT if system_prompt is None else system_prompt}]
 
     @property
     def session_id(self) -> Optional[str]:
@@ -51,8 +68,8 @@ class CodeInterpreterSession:
         if self.verbose:
             print(f"[{what}] {text}", file=sys.stderr)
 
-    def _ask(self) -> str:
-        reply = self._model([dict(message) for message in self.messages])
+    def _ask(self, model: Model) -> str:
+        reply = model([dict(message) for message in self.messages])
         reply = settled(reply)
         if not isinstance(reply, str):
             raise InvalidRequestError(
@@ -65,6 +82,8 @@ class CodeInterpreterSession:
                                 files: Sequence[Union[File, str, "os.PathLike[str]"]] = ()
                                 ) -> CodeInterpreterResponse:
         """Answers a message; `files` are put into the working folder before."""
+        if not callable(self._model):
+            return self._chat(self._model, message, [_whole(file) for file in files])
         names = [self._give(file) for file in files]
         if names:
             message += f"\n\nFiles in /workspace: {', '.join(names)}"
@@ -73,7 +92,7 @@ class CodeInterpreterSession:
         made: Dict[str, File] = {}
         log: List[Tuple[str, str]] = []
         for _ in range(self._max_steps):
-            reply = self._ask()
+            reply = self._ask(self._model)
             self._tell("model", reply)
             code = code_in(reply)
             if code is None:
@@ -86,8 +105,31 @@ class CodeInterpreterSession:
             f"the model still wanted to run code after {self._max_steps} blocks; "
             "raise max_steps, or ask for less", code="too_many_steps")
 
+    def _chat(self, model: Optional[str], message: str,
+                    files: List[File]) -> CodeInterpreterResponse:
+        """The server asks its model server and runs the code in our session."""
+        sandbox = self._box.sandbox()
+        client = sandbox.ready()
+        self._tell("user", message)
+        body = given(message=message, session=sandbox.id, model=model, files=[
+            {"name": file.name, "content_base64": base64.b64encode(file.content).decode("ascii")}
+            for file in files] or None)
+        reply = cast(api.ChatReply, client.call(api.CHAT, body=body, makes=True, waits=True))
+        log = [(step["code"], step["output"]["content"]) for step in reply["code_log"]]
+        for code, output in log:
+            self._tell("code", code)
+            self._tell("output", output)
+        self._tell("model", reply["content"])
+        self.messages += [{"role": "user", "content": message},
+                          {"role": "assistant", "content": reply["content"]}]
+        made = [File(one["name"], client.fetch(
+            api.GET_CONTAINER_FILE_CONTENT,
+            api.GET_CONTAINER_FILE_CONTENT.at(id=reply["container"], file=one["id"])))
+            for one in reply["files"]]
+        return CodeInterpreterResponse(reply["content"], made, log)
+
     def _give(self, file: Union[File, str, "os.PathLike[str]"]) -> str:
-        whole = file if isinstance(file, File) else File.from_path(file)
+        whole = _whole(file)
         self._box.upload(whole.name, whole.content)
         return whole.name
 

@@ -227,6 +227,18 @@ class Sandbox:
         return cast(api.Session, client.call(
             api.EXTEND_SESSION, api.EXTEND_SESSION.at(id=self.id), body={"seconds": seconds}))
 
+    def pause(self) -> api.Session:
+        """Stops everything in the session where it is, until resume(); memory is kept, no CPU time used."""
+        client = self.ready()
+        return cast(api.Session, client.call(
+            api.PAUSE_SESSION, api.PAUSE_SESSION.at(id=self.id)))
+
+    def resume(self) -> api.Session:
+        """Lets the same processes go on."""
+        client = self.ready()
+        return cast(api.Session, client.call(
+            api.RESUME_SESSION, api.RESUME_SESSION.at(id=self.id)))
+
     def events(self, *, last_id: Optional[str] = None) -> Events:
         """What happens in the session from now on, or behind `last_id` ("0": from the beginning)."""
         client = self.ready()
