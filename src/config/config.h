@@ -5,7 +5,7 @@
  * that the struct is constant. Each value records its source. Owned by the caller, who frees it
  * with config_free(). Blocks only for reading the file. Called by cli/.
  *
- * Runs in: broker, hosts, supervisor, commands
+ * Runs in: broker, hosts, supervisor, commands, callers
  */
 #ifndef BAILEY_CONFIG_CONFIG_H
 #define BAILEY_CONFIG_CONFIG_H

@@ -174,7 +174,7 @@ static const struct http_call_events call_events = {
 static int server_start(struct bailey_job *job, const struct job_spec *spec, struct error *err)
 {
     char id[ID_MAX], key[ID_MAX + 32];
-    const char *headers[4];
+    const char *headers[5];
     size_t count = 0;
     bool is_post = str_equal(spec->method, "POST");
     struct http_call call = {
@@ -195,6 +195,8 @@ static int server_start(struct bailey_job *job, const struct job_spec *spec, str
         headers[count++] = "Content-Type: application/json";
     if (spec->has_events && spec->on_output)
         headers[count++] = "Accept: text/event-stream";
+    if (job->engine->settings && (is_post || str_equal(spec->method, "PUT")))
+        headers[count++] = job->engine->settings;
     headers[count] = NULL;
     return http_call_start(job->engine->client, &call, &call_events, job, &job->exchange, err);
 }

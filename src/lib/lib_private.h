@@ -27,6 +27,7 @@ struct bailey_engine {
     struct turner *turner;
     struct bailey_job *jobs;    /* those that run */
     struct http_client *client; /* NULL: boxes are made here */
+    char *settings;             /* a header of requests that do something; NULL: none */
     int program_fd;             /* the program that makes them, sealed; -1: a server does */
 };
 
@@ -120,6 +121,10 @@ void local_drop(struct bailey_job *job); /* ends and reaps the maker, if there i
 /* ---- place.c ---- */
 /* The socket of this user's daemon, if it answers: "unix://...". */
 int place_find(char **ret, struct error *err);
+
+/* ---- settings.c ---- */
+/* A header line, or NULL: nothing is set. `is_here`: the server is on this machine. */
+int settings_line(bool is_named, bool is_here, char **ret, struct error *err);
 
 /* ---- spec.c ---- */
 /* The request's body as text; the caller frees it. */

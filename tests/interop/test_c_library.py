@@ -1,5 +1,6 @@
 """libbailey, from programs in C and C++ that are compiled here: examples/c as a reader would run them, in
 process and over a server, under Address- and UndefinedBehaviorSanitizer; its names; its installed files."""
+import json
 import os
 import re
 import shutil
@@ -160,6 +161,16 @@ def test_calls_and_errors_of_a_server(programs, server, way):
     assert lines == ["new ok - -", "connect ok - -", "write ok - -", "read ok - -", "2 1",
                      "read No such file or directory path_not_found there is no '/workspace/not there'",
                      "status 404", "call ok - -", "end ok - -"]
+
+
+@pytest.mark.parametrize("way", ["unix", "tcp"])
+def test_the_environment_goes_along_to_a_server(programs, server, way):
+    env = {**server.client_env(way), "SANDBOX_MEMORY_LIMIT": "77m", "SANDBOX_PYTHON": "python3"}
+    env = env if way == "unix" else {**env, "SANDBOX_PYTHON": "/not/here"}  # not sent to another machine
+    result = json.loads(output(programs(SOURCES / "cases.c"), "json", "env", env=env))
+    assert result["meta"]["resource_limits"]["memory_bytes"] == 77 << 20
+    assert "SANDBOX_MEMORY_LIMIT" in output(programs(SOURCES / "cases.c"), "json", "env",
+                                            env={**env, "SANDBOX_MEMORY_LIMIT": "red"})
 
 
 def test_a_wrong_key_is_unauthorized(programs, server):

@@ -160,11 +160,21 @@ static void cancel(bailey_engine *engine)
     bailey_sandbox_end(sandbox, &err);
 }
 
+static void json(bailey_engine *engine)
+{
+    bailey_result *result = NULL;
+    int r = bailey_run_code(engine, NULL, "1", &result, &err);
+
+    puts(r < 0 ? err.text : bailey_result_json(result));
+    bailey_result_free(result);
+}
+
 static const struct {
     const char *name;
     void (*run)(bailey_engine *engine);
 } cases[] = {{"endings", endings}, {"limits", limits}, {"abandoned", abandoned},
-             {"flood", flood},     {"server", server}, {"cancel", cancel}};
+             {"flood", flood},     {"server", server}, {"cancel", cancel},
+             {"json", json}};
 
 int main(int argc, char **argv)
 {
