@@ -39,6 +39,8 @@ def server():
 @pytest.fixture(scope="module")
 def sandbox(server):
     made = server.sandbox_made(metadata={"aKey": "b"}, env_vars={"COLOUR": "blue"})
+    told = messages(server.stream_of(made, "ExecutionService/Execute", {"code": "1"})[2])
+    assert told[-1] == (2, {}), "its processes are there before the first test looks for what is left behind"
     yield made
     server.control("DELETE", f"/v1/sandboxes/{made['sandbox_id']}?force=true")
 

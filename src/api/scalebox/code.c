@@ -2,8 +2,8 @@
  * code.c - sandboxagent.ContextService, and lines of /execute as messages of
  * sandboxagent.ExecutionService; see scalebox.h.
  *
- * The npm package makes a context for each runCode() and removes none. So the oldest one that ran
- * at most one cell ends when a sandbox has as many as it can: those that are used again stay.
+ * The npm package makes a context for each runCode() and removes none. So of the contexts that ran
+ * one cell and wait, a sandbox keeps ONCE_MAX: those that are used again stay.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,6 +12,8 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
+
+#define ONCE_MAX 16
 
 /* ---- results ---- */
 
@@ -161,40 +163,39 @@ json_t *scalebox_event(json_t *line, json_int_t count)
 
 /* ---- contexts ---- */
 
+/* Contexts that ran one cell: how many, and the one that is unused longest. */
 struct search {
     struct context *found;
     uint64_t used_ms;
+    unsigned count;
 };
 
 static void look_at(void *ctx, struct context *context)
 {
     CLEANUP(json_decrefp) json_t *about = context_json(context);
     struct search *search = ctx;
-    const char *state = json_string_value(json_object_get(about, "state"));
     uint64_t used_ms = e2b_time_read(json_string_value(json_object_get(about, "last_used_at")));
 
-    if (json_is_true(json_object_get(about, "default")) || str_equal(state, "busy") ||
-        json_integer_value(json_object_get(about, "cells")) > 1 ||
-        (search->found && used_ms >= search->used_ms))
+    if (json_is_true(json_object_get(about, "default")) ||
+        str_equal(json_string_value(json_object_get(about, "state")), "busy") ||
+        json_integer_value(json_object_get(about, "cells")) != 1)
         return;
-    *search = (struct search){context, used_ms};
+    search->count++;
+    if (search->found && used_ms >= search->used_ms)
+        return;
+    search->found = context;
+    search->used_ms = used_ms;
 }
 
 static int make(struct session *session, json_t *request, struct context **ret, struct error *err)
 {
-    const char *language = e2b_text(request, "language", NULL);
-    const char *cwd = e2b_text(request, "cwd", NULL);
-    struct search search = {.found = NULL};
-    int r = e2b_context_make(session, language, cwd, ret, err);
+    struct search search = {.count = 0};
 
-    if (r == 0 || !str_equal(err->code, ERROR_TOO_MANY_CONTEXTS))
-        return r;
     session_each_context(session, look_at, &search);
-    if (!search.found)
-        return r;
-    context_remove(search.found);
-    *err = (struct error){0};
-    return e2b_context_make(session, language, cwd, ret, err);
+    if (search.count >= ONCE_MAX)
+        context_remove(search.found);
+    return e2b_context_make(session, e2b_text(request, "language", NULL),
+                            e2b_text(request, "cwd", NULL), ret, err);
 }
 
 static void create(struct door_call *call, struct session *session, json_t *request)

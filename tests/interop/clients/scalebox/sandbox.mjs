@@ -48,8 +48,10 @@ test('a context keeps variables, and many calls without one keep it', async () =
     const context = await interpreter.createCodeContext({ language: 'python', cwd: '/tmp' })
     await interpreter.runCode('x = 7', { language: 'python', context })
     await interpreter.runCode('y = x', { language: 'python', context })
-    for (let i = 0; i < 35; i++)
-      assert.equal((await interpreter.runCode(`${i} + 1`, { language: 'python' })).text, `${i + 1}`)
+    for (let i = 0; i < 35; i++) {
+      const done = await interpreter.runCode(`${i} + 1`, { language: 'python' })
+      assert.deepEqual([done.text, done.error], [`${i + 1}`, undefined])
+    }
     assert.equal((await interpreter.runCode('import os; (y, os.getcwd())', { language: 'python', context })).text, "(7, '/tmp')")
     await interpreter.destroyContext(context)
   } finally {
