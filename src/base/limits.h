@@ -49,6 +49,12 @@
 #define WIRE_STREAM_WINDOW (512 * KIB) /* bytes of one stream in flight, not acknowledged yet */
 #define LIMIT_COMMANDS 128             /* of one box at once, and as many that have ended */
 #define LIMIT_FILE_OPS 256             /* of one box at once */
+#define WIRE_PORT_WINDOW (64 * KIB)    /* the same of a connection to a port, each way */
+#define LIMIT_PORT_STREAMS 128         /* connections to the ports of one box at once */
+#define LIMIT_TENANT_PORTS 256         /* and to those of all sessions of one tenant */
+#define LIMIT_LISTED_PORTS 1024        /* of one box that are listed */
+#define LIMIT_PORT_HEAD (32 * KIB)     /* status line and headers that a guest's server answers */
+#define LIMIT_PORT_HEADERS 100         /* and how many */
 #define LIMIT_WATCHES 8192             /* folders that the watches of one box cover */
 #define LIMIT_TERMINAL 4096            /* rows or columns */
 
@@ -284,6 +290,7 @@
 #define HOST_LEAVE_MS 10000         /* boxes are removed before the provider host leaves */
 #define DOCKER_LOOK_MS 250          /* a Docker that is not there is looked for: first pause, */
 #define DOCKER_LOOK_MAX_MS 4000     /* which doubles up to this one */
+#define PORT_CONNECT_MS 10000       /* for a server in a box to accept a connection */
 #define KILL_PATIENCE_MS 10000      /* a warden's, for telling the end of what was killed */
 #define KILL_OUTPUT_MS 30000        /* and this long, while the last output comes */
 

@@ -122,6 +122,7 @@ void channel_flush(struct warden *warden)
             break;
         progress = command_produce(warden);
         progress |= file_produce(warden);
+        progress |= port_produce(warden);
     }
     warden->loop.is_busy = (progress && !warden->is_blocked) | file_work(warden);
     if (warden->stream)

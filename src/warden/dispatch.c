@@ -14,7 +14,7 @@ static void handle_ack(struct warden *warden, const struct frame *frame)
 
     if (message_ack_unpack(frame, &ack) < 0)
         warden_end(warden);
-    if (!command_ack(warden, frame->id, &ack))
+    if (!command_ack(warden, frame->id, &ack) && !port_ack(warden, frame->id, &ack))
         file_ack(warden, frame->id, &ack);
 }
 
@@ -30,7 +30,8 @@ static void handle_put_end(struct warden *warden, const struct frame *frame)
 
 static void handle_cancel(struct warden *warden, const struct frame *frame)
 {
-    file_cancel(warden, frame->id);
+    if (!port_cancel(warden, frame->id))
+        file_cancel(warden, frame->id);
 }
 
 /* Frames that the host may send once the box is ready; any other violates the protocol. */
@@ -48,7 +49,9 @@ static void (*const handlers[_FRAME_TYPE_MAX])(struct warden *, const struct fra
     [FRAME_WATCH] = file_watch,       [FRAME_CANCEL] = handle_cancel,
     [FRAME_KERNEL] = kernel_given,    [FRAME_CELL] = command_cell,
     [FRAME_ZYGOTE] = zygote_start,    [FRAME_FREEZE] = warden_freeze,
-    [FRAME_THAW] = warden_thaw,
+    [FRAME_THAW] = warden_thaw,       [FRAME_CONNECT] = port_connect,
+    [FRAME_PORT_DATA] = port_data,    [FRAME_PORT_END] = port_end,
+    [FRAME_PORTS] = port_list,
 };
 
 void dispatch_frame(struct warden *warden, const struct frame *frame)

@@ -45,7 +45,6 @@ void file_op_free(struct warden *warden, struct file_op *op);                   
 /* Unpacks the frame and finds the share; a negative errno is the operation's result. */
 int file_place(struct warden *warden, const struct frame *frame, struct message_path *ret_message,
                struct place *ret_place);
-bool file_has_room(const struct warden *warden); /* nothing waits in front of bytes */
 uint64_t file_time_ns(const struct timespec *time);
 
 /* path.c: beneath an open folder; `resolve` adds RESOLVE_* to what always holds */

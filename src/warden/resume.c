@@ -54,6 +54,7 @@ void warden_hello(struct warden *warden, const struct frame *frame)
     buf_free(&warden->args);
     buf_clear(&warden->control);
     file_forget_all(warden);
+    port_forget_all(warden);
     for (struct command *command = warden->commands; command; command = command->next) {
         if (command->is_forgotten)
             continue;

@@ -28,6 +28,7 @@ struct file_op;
 struct frozen;
 struct rusage;
 struct notify;
+struct port_stream;
 struct stream;
 struct zygote;
 
@@ -49,8 +50,9 @@ struct warden {
     int given[3];             /* descriptors that came with this frame; -1: none */
     struct command *commands; /* in the order of their start */
     struct file_op *files;
-    char *spare_rings[3]; /* out_stream.c: of one cell for the next; NULL: none */
-    struct drain *drains; /* drain.c; newest first */
+    struct port_stream *ports; /* port.c: connections to the box's own servers */
+    char *spare_rings[3];      /* out_stream.c: of one cell for the next; NULL: none */
+    struct drain *drains;      /* drain.c; newest first */
     unsigned drain_count;
     uint32_t highest_id;   /* that a frame of any host named */
     struct notify *notify; /* notify.c; NULL while nothing is watched */
@@ -154,7 +156,8 @@ int spawn_ends(int ret_ours[3], int ret_theirs[3]);
 
 /* files.c */
 bool file_produce(struct warden *warden);
-bool file_work(struct warden *warden); /* a bounded piece; true when more is to be done */
+bool file_has_room(const struct warden *warden); /* nothing waits in front of bytes */
+bool file_work(struct warden *warden);           /* a bounded piece; true when more is to be done */
 void file_cancel(struct warden *warden, uint32_t id);
 /*
  * A new host connected: every operation ends, unfinished puts leave nothing, and nothing is
@@ -227,6 +230,18 @@ size_t proc_tree_stop(const struct sandbox *sandbox, pid_t *ret, size_t room);
 size_t proc_tree_list(const struct sandbox *sandbox, pid_t *ret, size_t room, size_t *ret_running);
 /* SIGCONT to all but these; children before their parents, which then never see them stopped. */
 void proc_tree_continue(const struct sandbox *sandbox, const pid_t *stopped, size_t count);
+
+/* port.c: CONNECT, PORT_DATA, PORT_END; true: the id is one of its connections */
+void port_connect(struct warden *warden, const struct frame *frame);
+void port_data(struct warden *warden, const struct frame *frame);
+void port_end(struct warden *warden, const struct frame *frame);
+bool port_ack(struct warden *warden, uint32_t id, const struct message_ack *ack);
+bool port_cancel(struct warden *warden, uint32_t id);
+bool port_produce(struct warden *warden);
+void port_forget_all(struct warden *warden); /* a new host: they end, and nothing is reported */
+
+/* port_list.c: PORTS */
+void port_list(struct warden *warden, const struct frame *frame);
 
 /* freeze.c: FREEZE and THAW */
 void warden_freeze(struct warden *warden, const struct frame *frame);

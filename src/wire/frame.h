@@ -79,8 +79,16 @@ enum frame_type {
     /* host to warden, once */
     FRAME_ZYGOTE, /* start the box's zygote: as EXEC, id 0; nothing is answered */
     /* host to warden */
-    FRAME_FREEZE, /* stop all processes of the box except the warden; answered by DONE */
-    FRAME_THAW,   /* continue them, except those that were stopped before; answered by DONE */
+    FRAME_FREEZE,   /* stop all processes of the box except the warden; answered by DONE */
+    FRAME_THAW,     /* continue them, except those that were stopped before; answered by DONE */
+    FRAME_CONNECT,  /* to a port of the box's loopback; CONNECTED or DONE follows */
+    FRAME_PORT_END, /* no more PORT_DATA will come: the guest's server reads end of file */
+    FRAME_PORTS,    /* which ports are listened on? answered by LISTENING, then DONE */
+    /* both ways */
+    FRAME_PORT_DATA, /* bytes of a connection to a port; at most WIRE_PORT_WINDOW unacknowledged */
+    /* warden to host */
+    FRAME_CONNECTED, /* the guest's server has accepted; DONE follows the last PORT_DATA */
+    FRAME_LISTENING,
     _FRAME_TYPE_MAX,
 };
 

@@ -368,3 +368,50 @@ int message_cell_unpack(const struct frame *frame, struct message_cell *ret)
         return -EPROTO;
     return unpacked(&unpack);
 }
+
+ssize_t message_port_pack(uint16_t port, uint8_t *data, size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u16(&pack, port);
+    return packed(&pack);
+}
+
+int message_port_unpack(const struct frame *frame, uint16_t *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+
+    *ret = unpack_u16(&unpack);
+    return *ret == 0 ? -EPROTO : unpacked(&unpack);
+}
+
+ssize_t message_listening_pack(const struct message_listening *listening, uint8_t *data,
+                               size_t size)
+{
+    struct pack pack = {.data = data, .capacity = size};
+
+    pack_u8(&pack, listening->is_cut);
+    pack_u16(&pack, listening->count);
+    for (unsigned i = 0; i < listening->count; i++)
+        pack_u16(&pack, listening->ports[i]);
+    return packed(&pack);
+}
+
+int message_listening_unpack(const struct frame *frame, struct message_listening *ret)
+{
+    struct unpack unpack = unpack_frame(frame);
+    uint8_t is_cut = unpack_u8(&unpack);
+    unsigned before = 0;
+
+    ret->is_cut = is_cut;
+    ret->count = unpack_u16(&unpack);
+    if (is_cut > 1 || ret->count > LIMIT_LISTED_PORTS)
+        return -EPROTO;
+    for (unsigned i = 0; i < ret->count; i++) {
+        ret->ports[i] = unpack_u16(&unpack);
+        if (ret->ports[i] <= before)
+            return -EPROTO;
+        before = ret->ports[i];
+    }
+    return unpacked(&unpack);
+}

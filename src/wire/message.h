@@ -196,6 +196,20 @@ struct message_size {
 ssize_t message_size_pack(const struct message_size *terminal, uint8_t *data, size_t size);
 int message_size_unpack(const struct frame *frame, struct message_size *ret);
 
+/* CONNECT: to 127.0.0.1, or to ::1 if nothing listens there. */
+ssize_t message_port_pack(uint16_t port, uint8_t *data, size_t size);
+int message_port_unpack(const struct frame *frame, uint16_t *ret); /* never 0 */
+
+/* LISTENING: ports in ascending order, each once. */
+struct message_listening {
+    uint16_t ports[LIMIT_LISTED_PORTS];
+    uint16_t count;
+    bool is_cut; /* there are more than fit */
+};
+ssize_t message_listening_pack(const struct message_listening *listening, uint8_t *data,
+                               size_t size);
+int message_listening_unpack(const struct frame *frame, struct message_listening *ret);
+
 /* SIGNAL, DONE and WELCOME: one number. */
 ssize_t message_number_pack(uint32_t number, uint8_t *data, size_t size);
 int message_number_unpack(const struct frame *frame, uint32_t *ret);

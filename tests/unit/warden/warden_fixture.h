@@ -23,6 +23,9 @@
 
 #define PATIENCE_MS 60000 /* a warden that says nothing for so long has failed */
 
+/* Layers that the sandbox claims to have; set before set_up(). */
+static uint32_t fixture_layers;
+
 struct warden_fixture {
     struct scratch scratch;
     int fd; /* the host's end */
@@ -63,6 +66,7 @@ static inline _Noreturn void run_warden(struct warden_fixture *fixture, int fd)
 {
     struct sandbox *sandbox = enter_shares(&fixture->scratch);
 
+    sandbox->layers = fixture_layers;
     close(fixture->fd);
     warden_run(sandbox, fd);
 }
@@ -112,7 +116,7 @@ static inline int set_up(void **state)
     frame = take(fixture, FRAME_READY, 0);
     assert_int_equal(message_ready_unpack(&frame, &ready), 0);
     assert_int_equal(ready.version, WIRE_VERSION);
-    assert_int_equal(ready.layers, 0);
+    assert_int_equal(ready.layers, fixture_layers);
     return 0;
 }
 

@@ -23,6 +23,8 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         struct message_kernel kernel;
         struct message_cell cell;
         struct message_started started;
+        struct message_listening listening;
+        uint16_t port;
         uint32_t number;
     } to;
 
@@ -51,6 +53,10 @@ static int unpack_any(enum frame_type type, const struct frame *frame)
         return message_kernel_unpack(frame, &to.kernel);
     case FRAME_CELL:
         return message_cell_unpack(frame, &to.cell);
+    case FRAME_CONNECT:
+        return message_port_unpack(frame, &to.port);
+    case FRAME_LISTENING:
+        return message_listening_unpack(frame, &to.listening);
     default:
         return message_number_unpack(frame, &to.number);
     }
@@ -414,6 +420,40 @@ static void test_cell(void **state)
     assert_int_equal(cell_verdict(0, 0, LIMIT_ARGV_BYTES + 1), -EPROTO);
 }
 
+static void test_ports(void **state)
+{
+    static struct message_listening listening = {
+        .ports = {1, 80, UINT16_MAX}, .count = 3, .is_cut = true};
+    static struct message_listening back;
+    uint8_t data[16];
+    uint16_t port = 0;
+    ssize_t length = message_port_pack(3000, data, sizeof(data));
+    struct frame frame = frame_of(data, length);
+
+    (void)state;
+    assert_int_equal(message_port_unpack(&frame, &port), 0);
+    assert_int_equal(port, 3000);
+    check_lengths(FRAME_CONNECT, data, length, length);
+    memset(data, 0, 2);
+    assert_int_equal(message_port_unpack(&frame, &port), -EPROTO);
+
+    length = message_listening_pack(&listening, data, sizeof(data));
+    frame = frame_of(data, length);
+    assert_int_equal(message_listening_unpack(&frame, &back), 0);
+    assert_true(back.count == 3 && back.is_cut && back.ports[2] == UINT16_MAX);
+    check_lengths(FRAME_LISTENING, data, length, length);
+    assert_int_equal(message_listening_pack(&listening, data, (size_t)length - 1), -EMSGSIZE);
+    data[0] = 2; /* a bool */
+    assert_int_equal(message_listening_unpack(&frame, &back), -EPROTO);
+    data[0] = 0;
+    data[5] = 1; /* the second port: the first one again */
+    assert_int_equal(message_listening_unpack(&frame, &back), -EPROTO);
+    data[3] = 0; /* no port */
+    assert_int_equal(message_listening_unpack(&frame, &back), -EPROTO);
+    data[1] = data[2] = 0xff; /* more than fit */
+    assert_int_equal(message_listening_unpack(&frame, &back), -EPROTO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_resume_and_size),
         cmocka_unit_test(test_kernel),
         cmocka_unit_test(test_cell),
+        cmocka_unit_test(test_ports),
     };
 
     return cmocka_run_group_tests_name("wire/message", tests, NULL, NULL);
