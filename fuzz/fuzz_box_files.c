@@ -1,6 +1,7 @@
 /*
- * fuzz_box_files.c - any frames from a warden to a box with every kind of file call pending, some
- * of them cancelled. It must never crash, every call ends once, and a cancelled one is silent.
+ * fuzz_box_files.c - any frames from a warden to a box with every kind of file call pending, and
+ * connections to ports, some of them cancelled. It must never crash, every call ends once, and a
+ * cancelled one is silent.
  *
  * Input: type (1 byte), id (1), length (2, little endian), payload; again and again. Type 0 cancels
  * the call with that id.
@@ -14,11 +15,12 @@
 #include "base/limits.h"
 #include "runtime/box/box.h"
 #include "runtime/box/files.h"
+#include "runtime/box/ports.h"
 #include "wire/file_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { PUT = 1, GET, LIST, STAT, CHANGE, WATCH, SLOW_GET, CALLS };
+enum { PUT = 1, GET, LIST, STAT, CHANGE, WATCH, SLOW_GET, PORT, SLOW_PORT, PORTS, CALLS };
 
 static void check(int is_true)
 {
@@ -75,6 +77,28 @@ static void saw_change(void *ctx, const struct box_change *change)
     check((change->kind == CHANGE_OVERFLOW) == (change->name[0] == 0));
 }
 
+static void saw_listed(void *ctx, const uint16_t *ports, size_t count, bool is_cut)
+{
+    (void)is_cut;
+    saw_more(ctx);
+    check(++((struct pending *)ctx)->is_ready == 1 && count <= LIMIT_LISTED_PORTS);
+    for (size_t i = 1; i < count; i++)
+        check(ports[i - 1] > 0 && ports[i - 1] < ports[i]);
+}
+
+static void start_ports(struct box *box, struct pending *pending)
+{
+    static const struct port_events port = {
+        .opened = saw_ready, .data = saw_data, .room = saw_more, .done = saw_end};
+    static const struct ports_events ports = {.listed = saw_listed, .done = saw_end};
+    struct error err = {0};
+    uint32_t id = 0;
+
+    check(box_port_open(box, 80, &port, &pending[PORT], &id, &err) == 0 && id == PORT);
+    check(box_port_open(box, 81, &port, &pending[SLOW_PORT], &id, &err) == 0 && id == SLOW_PORT);
+    check(box_ports(box, &ports, &pending[PORTS], &id, &err) == 0 && id == PORTS);
+}
+
 static void start_calls(struct box *box, struct pending *pending)
 {
     static const struct put_events put = {.done = saw_end, .more = saw_more};
@@ -95,6 +119,7 @@ static void start_calls(struct box *box, struct pending *pending)
     check(box_watch(box, "/tmp", true, &watch, &pending[WATCH], &id, &err) == 0 && id == WATCH);
     check(box_get(box, "/tmp/c", 0, 0, &get, &pending[SLOW_GET], &id, &err) == 0);
     check(id == SLOW_GET && box_put_data(box, PUT, "bytes", 5) == 5);
+    start_ports(box, pending);
 }
 
 static void cancel(struct box *box, struct pending *pending, uint32_t id)
@@ -134,7 +159,7 @@ static void empty(int fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pending pending[CALLS] = {[SLOW_GET].is_slow = 1};
+    struct pending pending[CALLS] = {[SLOW_GET].is_slow = 1, [SLOW_PORT].is_slow = 1};
     struct box *box = NULL;
     struct error err = {0};
     int pair[2], r = 0;
@@ -146,15 +171,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         taken = next(box, pending, pair[1], data + at, size - at);
         r = box_pump(box, &err);
         box_get_resume(box, SLOW_GET);
+        box_port_resume(box, SLOW_PORT);
         box_put_data(box, PUT, "more", 4);
+        box_port_write(box, PORT, "more", 4);
         empty(pair[1]);
     }
     close(pair[1]);
-    pending[SLOW_GET].is_slow =
-        0; /* an end that is known waits for its reader, also behind a loss */
+    /* An end that is known waits for its reader, also behind a loss. */
+    pending[SLOW_GET].is_slow = pending[SLOW_PORT].is_slow = 0;
     for (int i = 0; i < 100 && r == 0; i++) {
         r = box_pump(box, &err);
         box_get_resume(box, SLOW_GET);
+        box_port_resume(box, SLOW_PORT);
     }
     check(r < 0 && err.code == ERROR_BOX_LOST);
     for (int i = PUT; i < CALLS; i++)

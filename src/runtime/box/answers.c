@@ -37,6 +37,10 @@ static void tell_done(const struct call *call, const struct error *err)
     case CALL_WATCH:
         call->on.watch->done(call->ctx, err);
         break;
+    case CALL_PORT:
+    case CALL_PORTS:
+        port_failed(call, err);
+        break;
     case CALL_EXEC:
         break;
     }

@@ -255,7 +255,8 @@ int box_send(struct box *box, enum frame_type type, uint32_t id, const void *pay
     if (box->queue.length == 0)
         r = send_now(box, parts, length > 0 ? 2 : 1);
     if (r > 0) {
-        if (box->wake && type != FRAME_STDIN && type != FRAME_PUT_DATA && type != FRAME_ACK)
+        if (box->wake && type != FRAME_STDIN && type != FRAME_PUT_DATA && type != FRAME_PORT_DATA &&
+            type != FRAME_ACK)
             box->wake(box->wake_ctx); /* a deadline may have been set with it */
         return 0;
     }
@@ -333,7 +334,8 @@ long box_send_bytes(struct box *box, struct call *call, enum frame_type type, co
         return -EPIPE;
     while (taken < length) {
         uint8_t payload[FRAME_PAYLOAD_MAX];
-        size_t room = WIRE_STREAM_WINDOW - (size_t)(call->sent - call->acked);
+        size_t window = call->kind == CALL_PORT ? WIRE_PORT_WINDOW : WIRE_STREAM_WINDOW;
+        size_t room = window - (size_t)(call->sent - call->acked);
         size_t part = MIN(length - taken, (size_t)FRAME_DATA_MAX);
         int r;
 
@@ -411,8 +413,11 @@ static bool handle_frame(struct box *box, const struct frame *frame)
     for (struct call *call = box->calls; call; call = call->next) {
         if (call->id != frame->id)
             continue;
-        return call->kind == CALL_EXEC ? exec_frame(box, call, frame)
-                                       : file_frame(box, call, frame);
+        if (call->kind == CALL_EXEC)
+            return exec_frame(box, call, frame);
+        if (call->kind == CALL_PORT || call->kind == CALL_PORTS)
+            return port_frame(box, call, frame);
+        return file_frame(box, call, frame);
     }
     /* Bytes sent before a call failed are still acknowledged. */
     return frame->type == FRAME_ACK && frame->id > 0 && frame->id <= box->next_id;

@@ -11,6 +11,7 @@
 #include "launcher/protocol.h"
 #include "runtime/box/box.h"
 #include "runtime/box/files.h"
+#include "runtime/box/ports.h"
 #include "runtime/provider.h"
 #include "wire/message.h"
 
@@ -22,6 +23,8 @@ enum call_kind {
     CALL_STAT,
     CALL_CHANGE, /* mkdir, move, remove, chmod */
     CALL_WATCH,
+    CALL_PORT,  /* a connection to a port */
+    CALL_PORTS, /* the list of them */
 };
 
 /* A stream of bytes from the warden: received, taken and acknowledged bytes. */
@@ -42,6 +45,8 @@ struct call {
         const struct list_events *list; /* stat too */
         const struct done_events *change;
         const struct watch_events *watch;
+        const struct port_events *port;
+        const struct ports_events *ports;
     } on;
 
     /* exec */
@@ -70,11 +75,12 @@ struct call {
     bool has_ended; /* no more bytes will be sent */
 
     /* files */
-    uint32_t entries;    /* list, stat; watch: 1 once it watches */
-    uint64_t bytes_max;  /* get */
-    uint32_t done_errno; /* get: it has ended (has_exited), but held bytes are not taken yet */
-    bool is_delivering;  /* get: inside data() */
-    bool is_cancelled;   /* no callback follows; DONE is awaited */
+    uint32_t entries;   /* list, stat; watch: 1 once it watches */
+    uint64_t bytes_max; /* get */
+    uint32_t
+        done_errno;     /* get, port: it has ended (has_exited), but held bytes are not taken yet */
+    bool is_delivering; /* get, port: inside data() */
+    bool is_cancelled;  /* no callback follows; DONE is awaited */
 };
 
 struct box {
@@ -134,6 +140,9 @@ bool box_has_room(const struct box *box, size_t bytes);
 bool exec_frame(struct box *box, struct call *call, const struct frame *frame);
 bool file_frame(struct box *box, struct call *call, const struct frame *frame);
 void file_failed(const struct call *call, const struct error *err); /* the box is lost */
+/* ports.c: the same for CALL_PORT and CALL_PORTS */
+bool port_frame(struct box *box, struct call *call, const struct frame *frame);
+void port_failed(const struct call *call, const struct error *err);
 void exec_tick(struct box *box, struct call *call, uint64_t now_ms);
 
 /* exec.c: EXEC with these flags in addition to those of the spec */
