@@ -11,7 +11,8 @@
  * itself watches every connection for its end (struct link).
  *
  * A request that became a WebSocket stays in the list, answered, until that is closed: its
- * connection belongs to websocket.c meanwhile, and libmicrohttpd only keeps it.
+ * connection belongs to websocket.c meanwhile, and libmicrohttpd only keeps it. The same holds for
+ * one that became a tunnel (tunnel.c).
  *
  * Runs in: broker, hosts, commands
  */
@@ -170,6 +171,7 @@ struct http_request {
     bool has_length;             /* of a stream: its head has said how many bytes follow */
     const struct error *stop;    /* why it has to end; NULL: it may go on */
     struct websocket *websocket; /* that it has become, or is about to */
+    struct http_tunnel *tunnel;  /* the same (tunnel.c) */
     struct MHD_UpgradeResponseHandle *orphan; /* it left before libmicrohttpd handed it over */
 
     bool is_old;         /* HTTP/1.0 */
@@ -277,5 +279,10 @@ void http_request_reply_early(struct http_request *request, const void *data, si
 void websocket_go_on(struct websocket *socket); /* its tenant's next turn has come */
 void websocket_leave(struct websocket *socket); /* its request is gone: closed() is called */
 void websocket_orphans_close(struct http_server *server);
+/* The connection of an upgraded request, which is closed. */
+void http_upgrade_give_back(struct http_server *server, struct MHD_UpgradeResponseHandle *handle);
+
+/* tunnel.c */
+void http_tunnel_leave(struct http_tunnel *tunnel); /* its request is gone: closed() is called */
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "http/http_private.h"
+#include "http/tunnel.h"
 #include "http/websocket.h"
 
 /* Bytes that more() is asked for at once. Measured from 64 to 512 KiB: no difference that repeats.
@@ -49,7 +50,8 @@ void http_request_answer(struct http_request *request, unsigned status, const ch
         MHD_add_response_header(response, "Content-Type", type);
     for (; headers && *headers; headers++)
         add_header(response, *headers);
-    if (request->must_close || (!request->websocket && !http_share_keep(request->link)))
+    if (request->must_close ||
+        (!request->websocket && !request->tunnel && !http_share_keep(request->link)))
         MHD_add_response_header(response, "Connection", "close");
     http_request_let_page(request, response);
     if (request->id[0])
@@ -215,6 +217,8 @@ void http_stop(struct http_request *request, const struct error *why)
     request->stop = why;
     if (request->websocket)
         websocket_close(request->websocket, 1008, why->text);
+    else if (request->tunnel)
+        http_tunnel_close(request->tunnel);
     else if (request->source.stop)
         request->source.stop(request->source_ctx, why);
 }

@@ -148,6 +148,8 @@ void http_request_lose(struct http_request *request)
     request->taker = NULL;
     if (request->websocket)
         websocket_leave(request->websocket);
+    if (request->tunnel)
+        http_tunnel_leave(request->tunnel);
     if (request->source.freed) {
         tell = request->source.freed;
         ctx = request->source_ctx;
@@ -252,6 +254,11 @@ const char *http_method(const struct http_request *request)
 const char *http_path(const struct http_request *request)
 {
     return request->target.path ? request->target.path : "";
+}
+
+const char *http_query_text(const struct http_request *request)
+{
+    return request->target.query;
 }
 
 const char *http_param(const struct http_request *request, const char *name)

@@ -14,22 +14,24 @@ static bool segment_is_odd(const char *segment)
     return segment[0] == '\0' || str_equal(segment, ".") || str_equal(segment, "..");
 }
 
-static bool has_odd_segment(const struct http_target *target)
+/* The first odd segment; their count if there is none. */
+static size_t first_odd_segment(const struct http_target *target)
 {
+    size_t i = 0;
+
     if (str_equal(target->path, "/"))
-        return false; /* the one path with an empty segment; it fits no {x} */
-    for (size_t i = 0; i < target->segment_count; i++) {
-        if (segment_is_odd(target->segments[i]))
-            return true;
-    }
-    return false;
+        return 1; /* the one path with an empty segment; it fits no {x} */
+    while (i < target->segment_count && !segment_is_odd(target->segments[i]))
+        i++;
+    return i;
 }
 
-/* One piece of a pattern, "{x}", "{x*}" or a word. */
+/* One piece of a pattern, "{x}", "{x*}", "{x**}" or a word. */
 struct piece {
     const char *text;
     size_t length;
     bool is_param, is_rest;
+    bool is_any; /* a rest whose segments may be odd */
 };
 
 static struct piece piece_at(const char *pattern)
@@ -42,6 +44,10 @@ static struct piece piece_at(const char *pattern)
         piece.length -= 2;
         if (piece.text[piece.length - 1] == '*') {
             piece.is_rest = true;
+            piece.length--;
+        }
+        if (piece.is_rest && piece.text[piece.length - 1] == '*') {
+            piece.is_any = true;
             piece.length--;
         }
     }
@@ -58,6 +64,7 @@ struct compiled {
     const struct piece *pieces;
     size_t count;
     bool has_rest; /* its last piece is {x*} */
+    bool has_any;  /* it is {x**} */
 };
 
 struct route_table {
@@ -105,6 +112,7 @@ int route_compile(const struct http_route *routes, size_t count, struct route_ta
         row->pieces = table->pieces + total;
         row->count = take_apart(routes[i].pattern, table->pieces + total);
         row->has_rest = row->count > 0 && row->pieces[row->count - 1].is_rest;
+        row->has_any = row->has_rest && row->pieces[row->count - 1].is_any;
         total += row->count;
     }
     table->count = count;
@@ -136,7 +144,8 @@ static bool row_fits(const struct compiled *row, const struct http_target *targe
             return false;
         if (!piece->is_param)
             continue;
-        if (match->param_count == LIMIT_HTTP_PARAMS || target->segments[i][0] == '\0')
+        if (match->param_count == LIMIT_HTTP_PARAMS ||
+            (target->segments[i][0] == '\0' && !piece->is_any))
             return false;
         match->params[match->param_count++] =
             (struct route_param){piece->text, piece->length, target->segments[i]};
@@ -150,7 +159,7 @@ bool route_has_path(const char *pattern, const char *path)
         struct piece piece = piece_at(++pattern);
         size_t length = strcspn(++path, "/");
 
-        if (piece.is_param ? length == 0
+        if (piece.is_param ? length == 0 && !piece.is_any
                            : length != piece.length || memcmp(path, piece.text, length) != 0)
             return false;
         if (piece.is_rest)
@@ -185,26 +194,26 @@ void route_find(const struct route_table *table, const char *method, struct http
                 struct route_match *ret)
 {
     const char *wanted = str_equal(method, "HEAD") ? "GET" : method;
-    size_t rest;
+    size_t rest, odd = first_odd_segment(target);
 
     ret->route = NULL;
     ret->allow[0] = '\0';
-    if (!has_odd_segment(target)) {
-        for (size_t i = 0; i < table->count; i++) {
-            const struct http_route *route = table->rows[i].route;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct compiled *row = &table->rows[i];
+        const struct http_route *route = row->route;
 
-            if (!row_fits(&table->rows[i], target, ret, &rest))
-                continue;
-            if (str_equal(route->method, wanted)) {
-                ret->route = route;
-                ret->allow[0] = '\0';
-                join(target, rest);
-                return;
-            }
-            allow_add(ret, route->method);
-            if (str_equal(route->method, "GET"))
-                allow_add(ret, "HEAD");
+        if (odd < (row->has_any ? row->count - 1 : target->segment_count) ||
+            !row_fits(row, target, ret, &rest))
+            continue;
+        if (str_equal(route->method, wanted)) {
+            ret->route = route;
+            ret->allow[0] = '\0';
+            join(target, rest);
+            return;
         }
+        allow_add(ret, route->method);
+        if (str_equal(route->method, "GET"))
+            allow_add(ret, "HEAD");
     }
     ret->param_count = 0;
 }

@@ -33,8 +33,10 @@ enum http_body {
 };
 
 struct http_route {
-    const char *method;  /* "GET"; HEAD is answered by GET rows */
-    const char *pattern; /* "/v1/sessions/{id}/outputs/{name*}": {x} one segment, {x*} the rest */
+    const char *method; /* "GET"; HEAD is answered by GET rows */
+    /* "/v1/sessions/{id}/outputs/{name*}": {x} one segment, {x*} the rest, {x**} the rest where
+     * segments may be empty, "." and ".." too */
+    const char *pattern;
     enum http_body body;
     size_t body_max; /* of a stream: 0 is no limit */
     void (*handle)(struct http_request *request, void *ctx);
@@ -150,6 +152,7 @@ void *http_ctx(const struct http_request *request); /* of its server */
 const void *http_row(const struct http_request *request);
 const char *http_method(const struct http_request *request);
 const char *http_path(const struct http_request *request);
+const char *http_query_text(const struct http_request *request); /* as received; NULL: none */
 const char *http_param(const struct http_request *request, const char *name); /* decoded; or NULL */
 const char *http_query(const struct http_request *request, const char *name); /* decoded; or NULL */
 /* Calls for each query argument; for finding unknown ones. */

@@ -114,10 +114,10 @@ int target_parse(struct http_target *target, const char *text)
     if (text[0] != '/')
         return -EINVAL;
     /*
-     * The path as it came with its NUL, then everything decoded: that never grows, and whatever
-     * ends a piece (a slash, "=", "&", the end) leaves room for the piece's NUL.
+     * Path and query as they came, each with its NUL, then everything decoded: that never grows,
+     * and whatever ends a piece (a slash, "=", "&", the end) leaves room for the piece's NUL.
      */
-    target->memory = malloc(path_length + 1 + length + 1);
+    target->memory = malloc(path_length + 1 + length + 1 + length + 1);
     if (!target->memory)
         return -ENOMEM;
     memcpy(target->memory, text, path_length);
@@ -126,6 +126,14 @@ int target_parse(struct http_target *target, const char *text)
     if (length > LIMIT_HTTP_TARGET)
         return -ENAMETOOLONG; /* with its path, so that the right door says so */
     to = target->memory + path_length + 1;
+    if (text[path_length] == '?') {
+        size_t query_length = length - path_length - 1;
+
+        memcpy(to, text + path_length + 1, query_length);
+        to[query_length] = '\0';
+        target->query = to;
+        to += query_length + 1;
+    }
     r = parse_path(target, text, path_length, &to);
     if (r == 0 && text[path_length] == '?')
         r = parse_query(target, text + path_length + 1, &to);

@@ -20,8 +20,9 @@ struct http_pair {
 };
 
 struct http_target {
-    char *memory;     /* what all the strings point into */
-    const char *path; /* as received, without the query */
+    char *memory;      /* what all the strings point into */
+    const char *path;  /* as received, without the query */
+    const char *query; /* likewise, without the question mark; NULL: there is none */
     /* Decoded; each one begins after the NUL of the previous one. */
     char *segments[LIMIT_HTTP_SEGMENTS];
     size_t segment_count;

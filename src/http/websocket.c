@@ -77,11 +77,12 @@ static void websocket_free(struct websocket *socket)
  * With TLS libmicrohttpd ends its forwarding in one round and closes the connection in the next,
  * which it does not ask for.
  */
-static void give_back(struct http_server *server, struct MHD_UpgradeResponseHandle *handle)
+void http_upgrade_give_back(struct http_server *server, struct MHD_UpgradeResponseHandle *handle)
 {
     MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
     server->is_woken = true;
     server->end_rounds = 2;
+    server->reactor->ops->timer_set(server->timer, 0);
 }
 
 /* Returns everything and calls back; the memory is freed when no call is inside any more. */
@@ -96,10 +97,8 @@ static void end(struct websocket *socket)
     socket->request->websocket = NULL;
     ops->watch_remove(socket->watch);
     ops->timer_remove(socket->timer);
-    if (socket->handle) {
-        give_back(socket->server, socket->handle);
-        ops->timer_set(socket->server->timer, 0);
-    }
+    if (socket->handle)
+        http_upgrade_give_back(socket->server, socket->handle);
     socket->events->closed(socket->ctx, ws_frames_status(socket->frames));
     if (socket->depth == 0)
         websocket_free(socket);
@@ -451,7 +450,7 @@ void websocket_orphans_close(struct http_server *server)
     for (struct http_request *request = server->requests; request; request = request->next) {
         if (!request->orphan)
             continue;
-        give_back(server, request->orphan);
+        http_upgrade_give_back(server, request->orphan);
         request->orphan = NULL;
     }
 }

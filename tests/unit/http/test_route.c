@@ -19,6 +19,7 @@ static const struct http_route routes[] = {
     {.method = "GET", .pattern = "/v1/sessions/{id}"},
     {.method = "DELETE", .pattern = "/v1/sessions/{id}"},
     {.method = "GET", .pattern = "/v1/sessions/{id}/outputs/{name*}"},
+    {.method = "GET", .pattern = "/v1/ports/{id}/{path**}"},
 };
 
 /* The pattern that is found; "405 GET, HEAD"; "404"; "400"; "414". `param` becomes its value. */
@@ -69,6 +70,42 @@ static void test_rows(void **state)
     assert_string_equal(find("GET", "/v1/sessions/a/outputs/b/c.csv", "id", param),
                         "/v1/sessions/{id}/outputs/{name*}");
     assert_string_equal(param, "a");
+}
+
+/* {x**} takes what no other pattern does; what comes before it stays as strict. */
+static void test_any_rest(void **state)
+{
+    static const char *const paths[] = {"", "a", "a/", "//", "../a", "./", "a//b/..", "%2F/"};
+    char param[256], text[64];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+        snprintf(text, sizeof(text), "/v1/ports/x/%s", paths[i]);
+        assert_string_equal(find("GET", text, "id", param), "/v1/ports/{id}/{path**}");
+        assert_string_equal(param, "x");
+    }
+    assert_string_equal(find("GET", "/v1/ports/x", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/ports//a", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/./ports/x/a", NULL, NULL), "404");
+    assert_string_equal(find("GET", "/v1/ports/../a", NULL, NULL), "404");
+}
+
+static void test_raw_query(void **state)
+{
+    struct http_target target;
+
+    (void)state;
+    assert_int_equal(target_parse(&target, "/a%20b?x=%41&y+z&&"), 0);
+    assert_string_equal(target.path, "/a%20b");
+    assert_string_equal(target.query, "x=%41&y+z&&");
+    assert_string_equal(target.arguments[0].value, "A");
+    target_free(&target);
+    assert_int_equal(target_parse(&target, "/?"), 0);
+    assert_string_equal(target.query, "");
+    target_free(&target);
+    assert_int_equal(target_parse(&target, "/a"), 0);
+    assert_null(target.query);
+    target_free(&target);
 }
 
 static void test_no_row(void **state)
@@ -212,6 +249,7 @@ static void test_paths_of_a_pattern(void **state)
     assert_false(route_has_path("/v1/sessions/{id}", "/v1/sessions"));
     assert_true(route_has_path("/outputs/{name*}", "/outputs/a/b/c"));
     assert_false(route_has_path("/outputs/{name*}", "/outputs/"));
+    assert_true(route_has_path("/ports/{path**}", "/ports/"));
 }
 
 int main(void)
@@ -219,6 +257,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths_of_a_pattern),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_any_rest),
+        cmocka_unit_test(test_raw_query),
         cmocka_unit_test(test_no_row),
         cmocka_unit_test(test_escapes),
         cmocka_unit_test(test_query),
