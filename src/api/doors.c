@@ -7,6 +7,7 @@
 /* The first door refuses requests that belong to no door; rows are searched in this order. */
 #define DOORS(DOOR)       \
     DOOR(rest_door)       \
+    DOOR(ports_door)      \
     DOOR(ws_door)         \
     DOOR(mcp_door)        \
     DOOR(execute_door)    \

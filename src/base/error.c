@@ -78,6 +78,8 @@ const char ERROR_RESPONSE_NOT_FOUND[] = "response_not_found";
 const char ERROR_PREVIOUS_NOT_FOUND[] = "previous_response_not_found";
 const char ERROR_UPSTREAM[] = "model_server_error";
 const char ERROR_NO_UPSTREAM[] = "no_model_server";
+const char ERROR_PORT_CLOSED[] = "port_closed";
+const char ERROR_PORT_REPLY[] = "port_bad_reply";
 
 /*
  * The numbers are sent between programs: new codes are added at the end. ERROR_NO_ROUTE has the
@@ -156,6 +158,8 @@ static const char *const codes[] = {
     ERROR_UPSTREAM,
     ERROR_NO_UPSTREAM,
     ERROR_SESSION_PAUSED,
+    ERROR_PORT_CLOSED,
+    ERROR_PORT_REPLY,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

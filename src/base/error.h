@@ -93,6 +93,8 @@ extern const char ERROR_RESPONSE_NOT_FOUND[];  /* no stored response by that id 
 extern const char ERROR_PREVIOUS_NOT_FOUND[];  /* the same, of previous_response_id */
 extern const char ERROR_UPSTREAM[];            /* the model server failed, or cannot be reached */
 extern const char ERROR_NO_UPSTREAM[];         /* none is configured */
+extern const char ERROR_PORT_CLOSED[];         /* nothing listens on that port of the box */
+extern const char ERROR_PORT_REPLY[];          /* what listens there does not answer in HTTP */
 
 /* of providers; error.provider names the row */
 extern const char ERROR_PROVIDER_UNAVAILABLE[]; /* it does not answer, not to us, or is too old */

@@ -29,6 +29,7 @@
 #include "model/result.h"
 #include "runtime/box/box.h"
 #include "runtime/box/files.h"
+#include "runtime/box/ports.h"
 #include "runtime/runtime.h"
 
 typedef struct json_t json_t;

@@ -113,6 +113,20 @@ def datasets(caller, session):
     assert caller.exec(session, "cat", given["path"])["stdout"] == "a,b\n"
 
 
+def ports(caller, session):
+    """A server in the sandbox, with the key and by a signed link."""
+    assert caller.get(f"/v1/sessions/{session}/ports")["ports"] == []
+    serving = "cd /tmp && echo hi >hi.txt && exec python3 -u -m http.server --bind 127.0.0.1 8000"
+    started = caller.background(session, "sh", "-c", serving)["execution_id"]
+    path = f"/v1/sessions/{session}/processes/{started}"
+    serve.polled(lambda: caller.get(path), lambda process: process["stdout_bytes"] > 0, "it listens")
+    port, = caller.get(f"/v1/sessions/{session}/ports")["ports"]
+    assert caller.asked("GET", port["url"] + "hi.txt").body == b"hi\n"
+    link = caller.post(f"/v1/sessions/{session}/ports", {"port": 8000}, 201)["url"]
+    assert caller.server.tcp("GET", link + "hi.txt", key=False).body == b"hi\n"
+    caller.post(f"{path}/signal", {"signal": "KILL"})
+
+
 def artifacts(caller, session):
     """An output, its artifact, and the signed link that needs no key."""
     caller.exec(session, "sh", "-c", "echo a,b > /tmp/output/t.csv")
@@ -268,6 +282,7 @@ ROUTES = {
     "/v1/sessions/{id}/exec": commands, "/v1/sessions/{id}/processes": commands,
     "/v1/sessions/{id}/files": files, "/v1/sessions/{id}/datasets": datasets,
     "/v1/sessions/{id}/outputs": artifacts, "/v1/artifacts": artifacts,
+    "/v1/sessions/{id}/ports": ports,
     "/v1/sessions/{id}/events": events, "/v1/events": events,
     "/v1/sessions/{id}/ws": websocket, "/v1/ws": websocket, "/v1/sessions/{id}/pty": terminal,
     "/v1/sessions/{id}/code": code, "/v1/sessions/{id}/contexts": code,

@@ -52,6 +52,8 @@ export type ErrorCode =
     | "path_not_folder"
     | "path_not_found"
     | "path_refused"
+    | "port_bad_reply"
+    | "port_closed"
     | "previous_response_not_found"
     | "provider_unavailable"
     | "quota_exceeded"
@@ -329,6 +331,11 @@ export interface OutputEvent {
 export interface Package {
     name: string;
     version: string;
+}
+
+export interface Port {
+    port: number;
+    url: string;
 }
 
 export interface ProcessError {
@@ -706,6 +713,16 @@ export interface LinkArtifactReply {
     expires_at: string;
 }
 
+export interface LinkPortBody {
+    port: number;
+    seconds?: number;
+}
+
+export interface LinkPortReply {
+    url: string;
+    expires_at: string;
+}
+
 export interface ListArtifactsReply {
     artifacts: Artifact[];
 }
@@ -951,6 +968,7 @@ export const operations = {
     interruptContext: { method: "POST", path: "/v1/sessions/{id}/contexts/{context}/interrupt" },
     keepArtifact: { method: "POST", path: "/v1/artifacts/{id}/keep" },
     linkArtifact: { method: "POST", path: "/v1/artifacts/{id}/link" },
+    linkPort: { method: "POST", path: "/v1/sessions/{id}/ports" },
     listArtifacts: { method: "GET", path: "/v1/artifacts" },
     listContainerFiles: { method: "GET", path: "/v1/containers/{id}/files" },
     listContainers: { method: "GET", path: "/v1/containers" },
@@ -960,6 +978,7 @@ export const operations = {
     listKeys: { method: "GET", path: "/v1/keys" },
     listOutputs: { method: "GET", path: "/v1/sessions/{id}/outputs" },
     listPackages: { method: "GET", path: "/v1/sessions/{id}/packages" },
+    listPorts: { method: "GET", path: "/v1/sessions/{id}/ports" },
     listProcesses: { method: "GET", path: "/v1/sessions/{id}/processes" },
     listResponseInput: { method: "GET", path: "/v1/responses/{id}/input_items" },
     listSessions: { method: "GET", path: "/v1/sessions" },

@@ -36,7 +36,8 @@ struct front {
     struct reactor *reactor;
     struct session_manager *manager;
     struct auth auth;
-    struct tools *tools; /* tool calls under way, of every door */
+    struct tools *tools;       /* tool calls under way, of every door */
+    struct port_stream *ports; /* port_relay.c: requests that guests' servers answer */
     struct front_info info;
     uint64_t started_ms; /* wall clock */
     struct door_list doors;
@@ -150,7 +151,8 @@ struct door_ops {
     /* The door has its own rules for query and body: they are not checked, and `body` of a call
      * is NULL. */
     bool checks_itself;
-    bool hides_paths;       /* ids in them are secrets: logs show the row's path instead */
+    bool only_claimed; /* its rows are searched for requests that claims() takes, not for others */
+    bool hides_paths;  /* ids in them are secrets: logs show the row's path instead */
     bool allows_duplicates; /* members of its JSON: the last one counts */
     bool bearer_is_user;    /* beside X-API-Key, Authorization has no key but a user's name */
     /* Whether a request belongs to this door whatever its path says: by a header, by its Host.

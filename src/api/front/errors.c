@@ -67,7 +67,7 @@ const struct front_error_row front_errors[] = {
     {ERROR_LINK_EXPIRED, 403, "A signed link that is too old, or was changed."},
     {ERROR_BUSY, 503,
      "More sandboxes wait to be created than `SANDBOX_QUEUE`, or their image is still being "
-     "pulled; header `Retry-After`."},
+     "pulled, or a session has 128 connections to its ports; header `Retry-After`."},
     {ERROR_SHUTTING_DOWN, 503, "The daemon is stopping."},
     {ERROR_NO_DAEMON, 503, "No daemon listens on the socket; only the command line says this."},
     {ERROR_CONTEXT_NOT_FOUND, 404, "The session has no such context."},
@@ -102,6 +102,10 @@ const struct front_error_row front_errors[] = {
     {ERROR_PREVIOUS_NOT_FOUND, 404, "No stored response has the id of `previous_response_id`."},
     {ERROR_UPSTREAM, 502, "The model server cannot be reached, or answers with an error."},
     {ERROR_NO_UPSTREAM, 503, "No model server is configured (`BAILEY_UPSTREAM_URL`)."},
+    {ERROR_PORT_CLOSED, 502, "No server listens on this port of the session's sandbox."},
+    {ERROR_PORT_REPLY, 502,
+     "The server on this port of the session's sandbox closed the connection, or its reply is not "
+     "valid HTTP."},
     {ERROR_UPGRADE, 426, "The address accepts only WebSockets: [websocket.md](websocket.md)."},
 };
 const size_t front_error_count = ARRAY_SIZE(front_errors);

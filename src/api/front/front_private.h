@@ -38,6 +38,7 @@ struct front_private {
     struct http_route *routes; /* the same rows, for the servers */
     struct route_table *table; /* compiled */
     size_t route_count;
+    size_t searched_count; /* the first so many are searched by path (door_ops.only_claimed) */
     struct idempotency *idempotency;
 };
 

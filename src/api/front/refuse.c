@@ -23,7 +23,7 @@ void front_no_route(struct http_request *http, bool is_path, const char *allow, 
         str_format(text, sizeof(text), "%.20s is not possible here; allowed: %s", http_method(http),
                    allow ? allow : "");
     } else {
-        route_suggest(front->own->routes, front->own->route_count, http_path(http), nearest);
+        route_suggest(front->own->routes, front->own->searched_count, http_path(http), nearest);
         str_format(text, sizeof(text), "there is no '%.200s'; %s%s%s", http_path(http),
                    nearest[0] ? "did you mean '" : "GET /openapi.json lists the addresses", nearest,
                    nearest[0] ? "'?" : ", and /docs shows them");

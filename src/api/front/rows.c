@@ -80,11 +80,29 @@ static int open_door(struct front *front, struct front_door *door, size_t first,
     return r;
 }
 
+/* The doors that are searched by path, or those that are not. */
+static int open_doors(struct front *front, bool only_claimed, size_t *first, struct error *err)
+{
+    struct front_private *own = front->own;
+    int r = 0;
+
+    for (size_t i = 0; i < front->doors.count && r == 0; i++) {
+        const struct door_ops *ops = front->doors.rows[i];
+
+        if (ops->only_claimed != only_claimed)
+            continue;
+        own->doors[i].ops = ops;
+        r = open_door(front, &own->doors[i], *first, err);
+        *first += ops->route_count;
+    }
+    return r;
+}
+
 int front_rows_compile(struct front *front, struct error *err)
 {
     struct front_private *own = front->own;
     size_t first = 0;
-    int r = 0;
+    int r;
 
     for (size_t i = 0; i < front->doors.count; i++)
         own->route_count += front->doors.rows[i]->route_count;
@@ -92,12 +110,11 @@ int front_rows_compile(struct front *front, struct error *err)
     own->routes = calloc(own->route_count + 1, sizeof(*own->routes));
     if (!own->rows || !own->routes)
         return error_memory(err);
-    for (size_t i = 0; i < front->doors.count && r == 0; i++) {
-        own->doors[i].ops = front->doors.rows[i];
-        r = open_door(front, &own->doors[i], first, err);
-        first += own->doors[i].ops->route_count;
-    }
-    return r < 0 ? r : compile_table(own->routes, own->route_count, &own->table, err);
+    r = open_doors(front, false, &first, err);
+    own->searched_count = first;
+    if (r == 0)
+        r = open_doors(front, true, &first, err);
+    return r < 0 ? r : compile_table(own->routes, own->searched_count, &own->table, err);
 }
 
 void front_rows_free(struct front *front)
@@ -136,7 +153,7 @@ static const struct front_door *claimed_by(const struct front *front,
 
 static const struct front_row *row_of_path(const struct front *front, const char *path)
 {
-    for (size_t i = 0; i < front->own->route_count; i++)
+    for (size_t i = 0; i < front->own->searched_count; i++)
         if (route_has_path(front->own->rows[i].route->path, path))
             return &front->own->rows[i];
     return NULL;

@@ -39,6 +39,11 @@ const char rest_nouns[] = JSON(
         "parameters": {"type": "object", "additionalProperties": true},
         "annotations": {"type": "object", "additionalProperties": {"type": "boolean"}}},
         "required": ["name", "title", "category", "description", "parameters", "annotations"]},
+    "Port": {
+        "description": "A port that a process of a session listens on.",
+        "type": "object", "properties": {
+        "port": {"type": "integer"}, "url": {"type": "string"}},
+        "required": ["port", "url"]},
     "Dataset": {
         "description": "A file that a session was given, read-only in /tmp/data.",
         "type": "object", "properties": {
@@ -303,6 +308,8 @@ const struct door_field rest_noun_fields[] = {
     {"Session.limits.pids", "Processes and threads."},
     {"Session.limits.cpu_millis", "Thousandths of a processor; 0: no limit."},
     {"Session.isolation", "What isolates its box; null: it has none yet."},
+    {"Port.port", "Its number."},
+    {"Port.url", "Path below which requests reach the server, relative to this server."},
     {"Session.isolation.level", "`strict`, `standard` or `process`."},
     {"Session.isolation.layers", "Facilities of the kernel that are in force."},
     {"Session.isolation.missing", "Facilities that this machine does not give."},

@@ -106,6 +106,8 @@ HANDLER(files_watch);
 HANDLER(files_mkdir);
 HANDLER(files_move);
 HANDLER(files_chmod);
+HANDLER(ports_list);
+HANDLER(ports_link);
 HANDLER(datasets_list);
 HANDLER(datasets_put);
 HANDLER(outputs_list);

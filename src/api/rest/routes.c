@@ -126,6 +126,7 @@
 #define E_MOVE JSON({"from":"/workspace/draft.txt","to":"/workspace/final.txt"})
 #define E_CHMOD JSON({"path":"/workspace/run.sh","mode":"0755"})
 #define E_LINK JSON({"seconds":600})
+#define E_PORT_LINK JSON({"port":3000,"seconds":600})
 #define E_KEEP JSON({"keep":true})
 #define E_TEMPLATE                                                        \
     JSON({"name":"tables","description":"Tables as text","packages":["tabulate==0.9.0"], \
@@ -136,6 +137,10 @@
 /* Bodies of replies. */
 #define R_PATH OBJECT(MEMBER("path", S_STRING), "path")
 #define R_WRITTEN OBJECT(MEMBER("path", S_STRING) ALSO("bytes", S_COUNT), "path", "bytes")
+#define S_PORT JSON({"type":"integer","minimum":1,"maximum":65535})
+#define R_PORTS                                                                           \
+    OBJECT(MEMBER("ports", JSON({"type":"array","items":REF("Port")}))                    \
+           ALSO("truncated", S_BOOLEAN), "ports", "truncated")
 #define R_LINK OBJECT(MEMBER("url", S_STRING) ALSO("expires_at", S_STRING), "url", "expires_at")
 #define R_ENTRIES                                         \
     OPEN_OBJECT(MEMBER("entries", ARRAY_OF(REF("Entry"))) \
@@ -992,6 +997,46 @@ static const struct door_route routes[] = {
         .handle = outputs_get,
     },
 
+    /* ---- ports ---- */
+    {
+        .method = "GET",
+        .path = "/v1/sessions/{id}/ports",
+        .name = "listPorts",
+        .summary = "Ports that processes of the session listen on",
+        .tag = "Ports",
+        .description =
+            "On the loopback of its sandbox, over TCP. Requests to `url` are answered by the "
+            "server that listens there: any method and any path below it, HTTP and WebSocket; "
+            "the page docs/ports.md has the details. At most 1024; `truncated`: there are more.",
+        .params = {SESSION_ID},
+        .status = 200,
+        .type = TYPE_JSON,
+        .reply = R_PORTS,
+        .errors = BOX_ERRORS " port_closed",
+        .scope = SCOPE_SESSIONS,
+        .handle = ports_list,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/sessions/{id}/ports",
+        .name = "linkPort",
+        .summary = "A link to a port of the session that works without a key for a limited time",
+        .tag = "Ports",
+        .description = "Everyone who has the link can send requests to the server on this port, "
+                       "and to nothing else. It ends with the session. Nothing has to listen yet.",
+        .params = {SESSION_ID},
+        .body = BODY_JSON,
+        .request = OBJECT(MEMBER("port", S_PORT) ALSO("seconds", S_SECONDS), "port"),
+        .fields = rest_port_link_fields,
+        .example = E_PORT_LINK,
+        .status = 201,
+        .type = TYPE_JSON,
+        .reply = R_LINK,
+        .errors = SESSION_ERRORS,
+        .scope = SCOPE_SESSIONS,
+        .handle = ports_link,
+    },
+
     /* ---- outputs by id ---- */
     {
         .method = "GET",
@@ -1357,6 +1402,7 @@ static const struct door_tag tags[] = {
     {"Packages", "Packages of a session."},
     {"Files", "Files of a session, by their paths in the box."},
     {"Datasets and outputs", "Data given to a session, and files that its code made."},
+    {"Ports", "Servers that run in a session, reached from outside."},
     {"Artifacts", "Saved outputs of all sessions, by id."},
     {"Events", "What happens in sessions, as it happens."},
     {"Templates", "Interpreters and packages for sessions and runs, built once."},

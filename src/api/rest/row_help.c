@@ -146,6 +146,12 @@ const struct door_field rest_link_fields[] = {
     {NULL, NULL},
 };
 
+const struct door_field rest_port_link_fields[] = {
+    {"port", "The port on the loopback of the sandbox."},
+    {"seconds", "How long the link works; at most and by default `SANDBOX_LINK_TIME`."},
+    {NULL, NULL},
+};
+
 const struct door_field rest_keep_fields[] = {
     {"keep", "`false`: it is not kept any longer. Default `true`."},
     {NULL, NULL},

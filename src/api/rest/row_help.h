@@ -24,6 +24,7 @@ extern const struct door_field rest_mkdir_fields[];
 extern const struct door_field rest_move_fields[];
 extern const struct door_field rest_chmod_fields[];
 extern const struct door_field rest_link_fields[];
+extern const struct door_field rest_port_link_fields[];
 extern const struct door_field rest_keep_fields[];
 extern const struct door_field rest_template_fields[];
 extern const struct door_field rest_key_fields[];

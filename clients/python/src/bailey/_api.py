@@ -57,6 +57,8 @@ ErrorCode = Literal[
     "path_not_folder",
     "path_not_found",
     "path_refused",
+    "port_bad_reply",
+    "port_closed",
     "previous_response_not_found",
     "provider_unavailable",
     "quota_exceeded",
@@ -373,6 +375,11 @@ class OutputEvent(TypedDict):
 class Package(TypedDict):
     name: str
     version: str
+
+
+class Port(TypedDict):
+    port: int
+    url: str
 
 
 class ProcessError(TypedDict, total=False):
@@ -792,6 +799,19 @@ class LinkArtifactReply(TypedDict):
     expires_at: str
 
 
+class _LinkPortBody(TypedDict):
+    port: int
+
+
+class LinkPortBody(_LinkPortBody, total=False):
+    seconds: float
+
+
+class LinkPortReply(TypedDict):
+    url: str
+    expires_at: str
+
+
 class ListArtifactsReply(TypedDict):
     artifacts: List["Artifact"]
 
@@ -1047,6 +1067,7 @@ INSTALL_PACKAGES = Operation("POST", "/v1/sessions/{id}/packages")
 INTERRUPT_CONTEXT = Operation("POST", "/v1/sessions/{id}/contexts/{context}/interrupt")
 KEEP_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/keep")
 LINK_ARTIFACT = Operation("POST", "/v1/artifacts/{id}/link")
+LINK_PORT = Operation("POST", "/v1/sessions/{id}/ports")
 LIST_ARTIFACTS = Operation("GET", "/v1/artifacts")
 LIST_CONTAINER_FILES = Operation("GET", "/v1/containers/{id}/files")
 LIST_CONTAINERS = Operation("GET", "/v1/containers")
@@ -1056,6 +1077,7 @@ LIST_FILES = Operation("GET", "/v1/sessions/{id}/files/list")
 LIST_KEYS = Operation("GET", "/v1/keys")
 LIST_OUTPUTS = Operation("GET", "/v1/sessions/{id}/outputs")
 LIST_PACKAGES = Operation("GET", "/v1/sessions/{id}/packages")
+LIST_PORTS = Operation("GET", "/v1/sessions/{id}/ports")
 LIST_PROCESSES = Operation("GET", "/v1/sessions/{id}/processes")
 LIST_RESPONSE_INPUT = Operation("GET", "/v1/responses/{id}/input_items")
 LIST_SESSIONS = Operation("GET", "/v1/sessions")

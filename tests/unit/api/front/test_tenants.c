@@ -251,6 +251,7 @@ static const struct {
     {"runCell", "", "{\"code\":\"1\"}"},
     {"runCodebox", "", "{\"code\":\"1\"}"},
     {"installPackages", "", "{\"packages\":[\"six\"]}"},
+    {"linkPort", "", "{\"port\":3000}"},
 };
 
 static struct reply *ask_row(struct engine_fixture *fixture, const struct door_route *row,

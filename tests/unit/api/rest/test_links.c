@@ -90,12 +90,37 @@ static void test_garbage(void **state)
     assert_int_equal(check(secret, ID, expires, signature, NOW), -EACCES);
 }
 
+/* A link to a port opens that port of that session, and no output; and the other way round. */
+static void test_ports(void **state)
+{
+    char text[LINK_MAX], expires[32], signature[100], output[LINK_MAX];
+    unsigned port = 0;
+
+    (void)state;
+    link_port_make(secret, ID, 3000, NOW + 60, text);
+    assert_int_equal(
+        sscanf(text, "/v1/ports/" ID "/%u/%31[0-9]/%99[0-9a-f]/", &port, expires, signature), 3);
+    assert_int_equal(port, 3000);
+    assert_int_equal(link_port_check(secret, ID, 3000, expires, signature, NOW, NULL), 0);
+    assert_int_equal(link_port_check(secret, ID, 3001, expires, signature, NOW, NULL), -EACCES);
+    assert_int_equal(link_port_check(secret, ID, 0, expires, signature, NOW, NULL), -EACCES);
+    assert_int_equal(link_port_check(secret, "x", 3000, expires, signature, NOW, NULL), -EACCES);
+    assert_int_equal(
+        link_port_check(secret, ID, 3000, expires, signature, NOW + 60 + LINK_SKEW_S + 1, NULL),
+        -EACCES);
+    assert_int_equal(check(secret, ID, expires, signature, NOW), -EACCES);
+    link_make(secret, ID, NOW + 60, output);
+    cut(output, expires, signature);
+    assert_int_equal(link_port_check(secret, ID, 3000, expires, signature, NOW, NULL), -EACCES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_for_its_time),
         cmocka_unit_test(test_nothing_may_be_changed),
         cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_ports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
