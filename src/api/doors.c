@@ -14,6 +14,7 @@
     DOOR(containers_door) \
     DOOR(responses_door)  \
     DOOR(chat_door)       \
+    DOOR(e2b_ports_door)  \
     DOOR(scalebox_door)   \
     DOOR(e2b_door)
 

@@ -84,6 +84,9 @@ int listeners_configure(struct listeners *listeners, const struct config *config
     char **hosts = strv_new();
     int r = hosts ? strv_push(&hosts, "localhost") : -ENOMEM;
 
+    /* Browsers resolve these themselves, always to loopback: ports of sandboxes have such names. */
+    if (r == 0)
+        r = strv_push(&hosts, "*.localhost");
     for (size_t i = 0; r == 0 && i < strv_length(config->hosts); i++)
         r = strv_push(&hosts, config->hosts[i]);
     if (r < 0) {

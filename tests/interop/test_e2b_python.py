@@ -2,7 +2,7 @@
 import e2b_kit
 import pytest
 
-ROWS = ["commands", "files", "signing", "terminals", "repositories", "lifecycle", "pausing", "interpreter", "asynchronous"]
+ROWS = ["commands", "files", "signing", "terminals", "repositories", "lifecycle", "pausing", "interpreter", "asynchronous", "ports"]
 
 
 @pytest.fixture(scope="module")

@@ -240,8 +240,8 @@ static int find_target(struct e2b *e2b, const struct http_request *http, struct 
 }
 
 /* The caller is the key that made the sandbox. */
-static int stand_in(struct e2b *e2b, const struct session *session, struct principal *who,
-                    struct error *err)
+int e2b_stand_in(struct e2b *e2b, const struct session *session, struct principal *who,
+                 struct error *err)
 {
     const char *key = maker_of(session);
 
@@ -257,7 +257,7 @@ bool e2b_may_have_token(struct e2b *e2b, const struct principal *who, const stru
     struct principal maker;
     struct error ignored = {0};
 
-    if (who->is_local || stand_in(e2b, session, &maker, &ignored) < 0)
+    if (who->is_local || e2b_stand_in(e2b, session, &maker, &ignored) < 0)
         return true; /* of a key that is gone it opens nothing */
     return (maker.scopes & SCOPES_ORDINARY & ~who->scopes) == 0;
 }
@@ -268,7 +268,7 @@ static int admit_to_sandbox(struct door_call *call, struct error *err)
     int r = find_target(call->door, call->http, &session, err);
 
     if (r == 0)
-        r = stand_in(call->door, session, &call->caller.who, err);
+        r = e2b_stand_in(call->door, session, &call->caller.who, err);
     if (r == 0 && !principal_may(&call->caller.who, call->route->scope))
         r = error_set(err, -EPERM, ERROR_FORBIDDEN,
                       "the key that made this sandbox does not have the scope '%s'",

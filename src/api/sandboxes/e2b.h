@@ -116,6 +116,9 @@ enum e2b_verdict e2b_signature_check(const struct e2b_signature *signature, cons
 
 bool e2b_claims(const struct http_request *http);
 int e2b_admit(struct door_call *call, struct error *err);
+/* The caller of a request that has no key: the key that made the sandbox. */
+int e2b_stand_in(struct e2b *e2b, const struct session *session, struct principal *who,
+                 struct error *err);
 /* Whether a caller's key may do what the sandbox's token opens. */
 bool e2b_may_have_token(struct e2b *e2b, const struct principal *who,
                         const struct session *session);
@@ -212,7 +215,8 @@ void e2b_resume(struct door_call *call);
 void e2b_pause(struct door_call *call);
 /* sandbox.c: what create, connect and resume answer; and a body that is an object, NULL: answered
  */
-json_t *e2b_sandbox_json(const struct e2b *e2b, const struct session *session);
+json_t *e2b_sandbox_json(const struct e2b *e2b, const struct http_request *http,
+                         const struct session *session);
 json_t *e2b_body(struct door_call *call);
 /* pause.c: resumes it with this timeout, and answers */
 void e2b_resume_for(struct door_call *call, struct session *session, uint64_t timeout_ms);

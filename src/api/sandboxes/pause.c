@@ -91,7 +91,8 @@ static void on_resumed(void *ctx, const struct error *err)
         session_manager_find(pausing->call.front->manager, pausing->id, &session, &own) == 0) {
         session_expire_at(session, clock_wall_ms() + pausing->timeout_ms);
         if (pausing->call.http)
-            front_reply(pausing->call.http, 201, e2b_sandbox_json(pausing->call.door, session));
+            front_reply(pausing->call.http, 201,
+                        e2b_sandbox_json(pausing->call.door, pausing->call.http, session));
     } else if (pausing->call.http) {
         e2b_fail_error(&pausing->call, &own);
     }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,15 +40,40 @@ static const char *template_of(const struct session *session)
     return name ? name : session_template_name(session);
 }
 
-static json_t *made_json(const struct e2b *e2b, const struct session *session)
+/*
+ * The domain below which the client finds ports of sandboxes; it puts "3000-ID." in front of it. Of
+ * a request to "api.DOMAIN" that is DOMAIN, on this machine localhost; of others it is not known.
+ */
+static json_t *domain_of(const struct http_request *http)
+{
+    static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
+    const char *host = http_header(http, "Host");
+    char text[300];
+
+    if (host && strncasecmp(host, "api.", 4) == 0)
+        return json_string(host + 4);
+    for (size_t i = 0; host && i < ARRAY_SIZE(loopback); i++) {
+        const char *port = host + strlen(loopback[i]);
+
+        if (!str_starts(host, loopback[i]) || (*port && *port != ':'))
+            continue;
+        str_format(text, sizeof(text), "localhost%s", port);
+        return json_string(text);
+    }
+    return json_null();
+}
+
+static json_t *made_json(const struct e2b *e2b, const struct http_request *http,
+                         const struct session *session)
 {
     char token[E2B_TOKEN_MAX];
 
     e2b_token_make(e2b->secret, e2b_id(session), token);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:n, s:n}", "sandboxID", e2b_id(session),
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*, s:n, s:o}", "sandboxID", e2b_id(session),
                      "templateID", template_of(session), "alias", template_of(session), "clientID",
                      CLIENT_ID, "envdVersion", E2B_ENVD_VERSION, "envdAccessToken",
-                     is_secure(session) ? token : NULL, "trafficAccessToken", "domain");
+                     is_secure(session) ? token : NULL, "trafficAccessToken", "domain",
+                     domain_of(http));
 }
 
 static json_t *metadata_of(const struct session *session)
@@ -87,9 +113,10 @@ static json_t *listed_json(const struct session *session)
 }
 
 /* What create, connect and resume answer. */
-json_t *e2b_sandbox_json(const struct e2b *e2b, const struct session *session)
+json_t *e2b_sandbox_json(const struct e2b *e2b, const struct http_request *http,
+                         const struct session *session)
 {
-    CLEANUP(json_decrefp) json_t *made = made_json(e2b, session);
+    CLEANUP(json_decrefp) json_t *made = made_json(e2b, http, session);
     json_t *all;
 
     if (!made || !e2b->wire->has_details)
@@ -99,10 +126,11 @@ json_t *e2b_sandbox_json(const struct e2b *e2b, const struct session *session)
     return all;
 }
 
-static json_t *detail_json(struct e2b *e2b, const struct principal *who,
-                           const struct session *session)
+static json_t *detail_json(struct door_call *call, const struct session *session)
 {
-    CLEANUP(json_decrefp) json_t *sandbox = made_json(e2b, session);
+    const struct principal *who = &call->caller.who;
+    struct e2b *e2b = call->door;
+    CLEANUP(json_decrefp) json_t *sandbox = made_json(e2b, call->http, session);
     json_t *detail = listed_json(session);
     bool pauses = json_is_true(json_object_get(session_notes(session), "pauses"));
 
@@ -110,7 +138,7 @@ static json_t *detail_json(struct e2b *e2b, const struct principal *who,
         return detail;
     if (is_secure(session) && e2b_may_have_token(e2b, who, session))
         json_object_set(detail, "envdAccessToken", json_object_get(sandbox, "envdAccessToken"));
-    json_object_set_new(detail, "domain", json_null());
+    json_object_set(detail, "domain", json_object_get(sandbox, "domain"));
     json_object_set_new(detail, "allowInternetAccess", json_false());
     json_object_set_new(
         detail, "lifecycle",
@@ -351,7 +379,7 @@ static void answer_create(struct door_call *call, bool is_v1)
     if (create(call, body, is_v1, &session, &err) < 0) {
         e2b_fail_error(call, &err);
     } else {
-        front_reply(call->http, 201, e2b_sandbox_json(call->door, session));
+        front_reply(call->http, 201, e2b_sandbox_json(call->door, call->http, session));
         session_box(session, on_box, NULL);
     }
     json_decref(body);
@@ -402,7 +430,7 @@ void e2b_connect(struct door_call *call)
 
             if (!is_kept && clock_wall_ms() + ms > session_expires_ms(session))
                 session_expire_at(session, clock_wall_ms() + ms);
-            front_reply(call->http, 200, e2b_sandbox_json(call->door, session));
+            front_reply(call->http, 200, e2b_sandbox_json(call->door, call->http, session));
         }
     }
     json_decref(body);
@@ -432,7 +460,7 @@ void e2b_get(struct door_call *call)
     struct session *session = e2b_sandbox(call);
 
     if (session)
-        front_reply(call->http, 200, detail_json(call->door, &call->caller.who, session));
+        front_reply(call->http, 200, detail_json(call, session));
 }
 
 static void set_timeout(struct door_call *call, const char *name, bool only_later)

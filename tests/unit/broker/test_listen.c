@@ -113,13 +113,14 @@ static void names_are_checked_where_only_this_machine_comes(void **state)
     put_address(1, INADDR_ANY);
     open_addresses("{\"tcp\": 2}");
     assert_string_equal(listeners.rows[0].browsers.hosts[0], "localhost");
-    assert_null(listeners.rows[0].browsers.hosts[1]);
+    assert_string_equal(listeners.rows[0].browsers.hosts[1], "*.localhost");
+    assert_null(listeners.rows[0].browsers.hosts[2]);
     assert_null(listeners.rows[1].browsers.hosts);
     assert_int_equal(config_set(&config, KEY_HOSTS, "a.example,b.example", "--x", &err), 0);
     assert_int_equal(config_set(&config, KEY_CORS_ORIGINS, "https://c", "--x", &err), 0);
     assert_int_equal(listeners_configure(&listeners, &config, &err), 0);
     for (size_t i = 0; i < 2; i++) {
-        assert_string_equal(listeners.rows[i].browsers.hosts[2], "b.example");
+        assert_string_equal(listeners.rows[i].browsers.hosts[3], "b.example");
         assert_string_equal(listeners.rows[i].browsers.origins[0], "https://c");
     }
 }
