@@ -25,6 +25,7 @@ struct client_request {
     const char *language, *context, *code; /* of a cell */
     const char *out;                       /* a folder for its pictures */
     const char *timeout;
+    const char *local; /* a port of this machine */
     bool has_stdin, has_no_history;
     char **env;                    /* strv of "K=V" */
     char **data;                   /* strv of "NAME=FILE" */

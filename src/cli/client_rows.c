@@ -28,6 +28,7 @@ TEXT(context)
 TEXT(code)
 TEXT(out)
 TEXT(timeout)
+TEXT(local)
 TEXT(tenant)
 TEXT(scopes)
 TEXT(format)
@@ -375,6 +376,33 @@ const struct command shell_command = {
     .operand = "PROGRAM",
     .operands = WORDS_ANY,
     .has_rest = true,
+    .in_engine = true,
+};
+
+static const struct option_row port_options[] = {
+    ROW_SESSION("the session; required"),
+    {"local", 0, "PORT", WORDS_ANY, "the port of this machine (default: the same; 0: any free one)",
+     .take = take_local},
+    ROW_JSON,
+    ROW_CONFIG,
+};
+
+const struct command port_command = {
+    .name = "port",
+    .group = GROUP_SESSIONS,
+    .summary = "open a port of this machine that leads to a server in a session",
+    .usage = "-s NAME [PORT] [--local PORT]",
+    .description =
+        "Listens on 127.0.0.1 and passes every connection on to the same port of the session, "
+        "where "
+        "a server of its code listens, until Ctrl-C. Any protocol over TCP passes. Nothing else of "
+        "the session becomes reachable, and the session reaches nothing through it.\n\nWithout a "
+        "PORT it lists the ports that processes of the session listen on.\n\nExample: bailey "
+        "port -s work 3000 --local 8080; then open http://127.0.0.1:8080",
+    OPTIONS(port_options),
+    .operand = "PORT",
+    .operands = WORDS_ANY,
+    .operand_max = 1,
     .in_engine = true,
 };
 

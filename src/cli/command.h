@@ -120,9 +120,9 @@ extern const struct command run_command, exec_command, tool_command, doctor_comm
 
 /* The daemon's clients: rows in client_rows.c, code in client/. */
 extern const struct command session_command, code_command, context_command, shell_command,
-    cp_command, ls_command, cat_command, rm_command, outputs_command, logs_command, events_command,
-    ps_command, daemon_command, reload_command, openapi_command, mcp_command, template_command,
-    install_command, key_command, audit_command, image_command, ask_command;
+    port_command, cp_command, ls_command, cat_command, rm_command, outputs_command, logs_command,
+    events_command, ps_command, daemon_command, reload_command, openapi_command, mcp_command,
+    template_command, install_command, key_command, audit_command, image_command, ask_command;
 
 /* For completion scripts; not in command_table, so that help does not list it. */
 extern const struct command complete_command;

@@ -10,13 +10,13 @@
 #include "tool/tool.h"
 
 const struct command *const command_table[] = {
-    &run_command,     &exec_command,     &tool_command,       &session_command, &code_command,
-    &context_command, &install_command,  &shell_command,      &cp_command,      &ls_command,
-    &cat_command,     &rm_command,       &outputs_command,    &logs_command,    &events_command,
-    &ps_command,      &template_command, &image_command,      &serve_command,   &key_command,
-    &upgrade_command, &daemon_command,   &audit_command,      &reload_command,  &mcp_command,
-    &ask_command,     &prompt_command,   &openapi_command,    &doctor_command,  &config_command,
-    &version_command, &help_command,     &completion_command, &man_command,
+    &run_command,     &exec_command,    &tool_command,     &session_command,    &code_command,
+    &context_command, &install_command, &shell_command,    &port_command,       &cp_command,
+    &ls_command,      &cat_command,     &rm_command,       &outputs_command,    &logs_command,
+    &events_command,  &ps_command,      &template_command, &image_command,      &serve_command,
+    &key_command,     &upgrade_command, &daemon_command,   &audit_command,      &reload_command,
+    &mcp_command,     &ask_command,     &prompt_command,   &openapi_command,    &doctor_command,
+    &config_command,  &version_command, &help_command,     &completion_command, &man_command,
 };
 const size_t command_count = ARRAY_SIZE(command_table);
 

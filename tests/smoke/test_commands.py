@@ -117,6 +117,10 @@ def shell(place):
     assert status == 5, seen
 
 
+def port(place):
+    assert place.json("port", "-s", place.session)["ports"] == []
+
+
 def files(place):
     """cp, ls, cat and rm."""
     place.room.write("there.txt", "here and back\n")
@@ -327,6 +331,7 @@ def ask(place):
 COMMANDS = {
     "run": run, "exec": exec_, "tool": tool,
     "session": session, "code": code, "context": context, "install": install, "shell": shell,
+    "port": port,
     "cp": files, "ls": files, "cat": files, "rm": files, "outputs": outputs,
     "logs": background, "ps": background, "events": background,
     "template": template, "image": image,

@@ -19,6 +19,7 @@ int code_run(const struct invocation *invocation);
 int ask_run(const struct invocation *invocation);
 int context_run(const struct invocation *invocation);
 int shell_run(const struct invocation *invocation);
+int port_run(const struct invocation *invocation);
 int cp_run(const struct invocation *invocation);
 int ls_run(const struct invocation *invocation);
 int cat_run(const struct invocation *invocation);

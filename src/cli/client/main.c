@@ -22,6 +22,7 @@ static const struct client_row {
     {"ask", ask_run},
     {"context", context_run},
     {"shell", shell_run},
+    {"port", port_run},
     {"cp", cp_run},
     {"ls", ls_run},
     {"cat", cat_run},

@@ -407,7 +407,7 @@ static void test_a_session_is_named_in_one_way(void **state)
         &session_command, &code_command,   &context_command, &install_command, &shell_command,
         &cp_command,      &ls_command,     &cat_command,     &rm_command,      &outputs_command,
         &logs_command,    &events_command, &ps_command,      &exec_command,    &tool_command,
-        &mcp_command,     &audit_command,  &ask_command,
+        &mcp_command,     &audit_command,  &ask_command,     &port_command,
     };
 
     (void)state;
