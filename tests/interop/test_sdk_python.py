@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import urllib.request
 import warnings
 
 import pytest
@@ -284,6 +285,21 @@ def test_watch(sandbox):
         sandbox.files.write("seen.txt", "1")
         change = next(watch)
         assert (change.path, change.type) == ("/workspace/seen.txt", "file")
+
+
+def test_ports(kit, sandbox):
+    assert sandbox.ports.list() == []
+    serving = "echo hello >hello.txt; exec python3 -u -m http.server --bind 127.0.0.1 8000"
+    with sandbox.commands.start(serving) as handle:
+        assert "Serving" in next(handle.stream()).text
+        assert sandbox.ports.list() == [8000]
+        if kit.way == "unix":
+            with pytest.raises(bailey.SandboxError, match="bailey port -s"):
+                sandbox.ports.url(8000)
+        else:
+            url = sandbox.ports.url(8000, "/hello.txt", seconds=60)
+            with urllib.request.urlopen(url, timeout=support.PATIENCE) as reply:
+                assert (reply.read(), reply.headers["Content-Security-Policy"]) == (b"hello\n", "sandbox")
 
 
 def test_datasets_and_outputs(sandbox, tmp_path):

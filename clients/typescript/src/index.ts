@@ -9,6 +9,7 @@ export { Datasets, Files, Outputs, Watch, type Content, type DatasetSource } fro
 export {
     CodeInterpreterSession, type CodeInterpreterOptions, type CodeInterpreterResponse, type Message, type Model, type NamedFile,
 } from "./interpreter.js";
+export { Ports } from "./ports.js";
 export { Pty } from "./pty.js";
 export {
     CommandResult, Execution, ExecutionResult, Result, type Change, type Chunk, type ExecutionError, type OutputFile,

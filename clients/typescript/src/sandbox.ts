@@ -4,6 +4,7 @@ import { Client, type ClientOptions, type EventStream } from "./client.js";
 import { Commands, follow, type OutputCallbacks } from "./commands.js";
 import { errorFrom, NotFoundError, SandboxError, SessionEndedError } from "./errors.js";
 import { Datasets, Files, Outputs, type DatasetSource } from "./files.js";
+import { Ports } from "./ports.js";
 import { openWebSocket, Pty } from "./pty.js";
 import { Execution, Result } from "./results.js";
 import { absolute, given, pathOf, targetOf } from "./wire.js";
@@ -65,6 +66,7 @@ export class Sandbox {
     readonly files: Files;
     readonly datasets: Datasets;
     readonly outputs: Outputs;
+    readonly ports: Ports;
     readonly id: string;
     readonly name: string | undefined;
     readonly #ownsClient: boolean;
@@ -81,6 +83,7 @@ export class Sandbox {
         this.files = new Files(this);
         this.datasets = new Datasets(this);
         this.outputs = new Outputs(this);
+        this.ports = new Ports(this);
     }
 
     /** Makes a sandbox. Members that are not given are left to the server; one that the server does not know

@@ -198,6 +198,20 @@ test("datasets and outputs", async () => {
     assert.equal((await sandbox.outputs.read("of day/r.csv")).toString(), "1\n");
 });
 
+test("ports", async () => {
+    assert.deepEqual(await sandbox.ports.list(), []);
+    const server = await sandbox.commands.start("echo hello >hello.txt; python3 -u -m http.server --bind 127.0.0.1 8000");
+    assert.match((await server.stream().next()).value.text, /Serving/);
+    assert.deepEqual(await sandbox.ports.list(), [8000]);
+    if (process.env.BAILEY_URL?.startsWith("http")) {
+        const reply = await fetch(await sandbox.ports.url(8000, { path: "hello.txt", seconds: 60 }));
+        assert.equal(await reply.text(), "hello\n");
+    } else {
+        await assert.rejects(sandbox.ports.url(8000), /bailey port -s/);
+    }
+    await server.kill();
+});
+
 test("a terminal", async () => {
     const terminal = await sandbox.pty({ command: "stty size; read line; echo got:$line; exit 5", rows: 10, columns: 33 });
     await terminal.readUntil("10 33");

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._async.commands import AsyncCommandHandle, AsyncCommands, AsyncOutputStream
     from ._async.files import AsyncDatasets, AsyncFiles, AsyncOutputs, AsyncWatch
     from ._async.interpreter import AsyncCodeInterpreterSession
+    from ._async.ports import AsyncPorts
     from ._async.pty import AsyncPty
     from ._async.sandbox import AsyncSandbox
     from ._async.shortcuts import get_sandbox as async_get_sandbox
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ._sync.commands import CommandHandle, Commands, OutputStream
     from ._sync.files import Datasets, Files, Outputs, Watch
     from ._sync.interpreter import CodeInterpreterSession
+    from ._sync.ports import Ports
     from ._sync.pty import Pty
     from ._sync.sandbox import Sandbox
     from ._sync.shortcuts import get_sandbox, run_python_code
@@ -50,7 +52,8 @@ SessionEndedError SessionNotFoundError TemplateNotFoundError TooLargeError Unava
 _CLASSES = {"client": ("Client", "Events"), "codebox": ("CodeBox",),
             "commands": ("CommandHandle", "Commands", "OutputStream"),
             "files": ("Datasets", "Files", "Outputs", "Watch"),
-            "interpreter": ("CodeInterpreterSession",), "pty": ("Pty",), "sandbox": ("Sandbox",)}
+            "interpreter": ("CodeInterpreterSession",), "ports": ("Ports",), "pty": ("Pty",),
+            "sandbox": ("Sandbox",)}
 
 # name: (module, its name there)
 _WHERE = {name: ("_errors", name) for name in _ERRORS.split()}

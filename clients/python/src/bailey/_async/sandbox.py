@@ -15,6 +15,7 @@ from .client import AsyncClient, AsyncEvents
 from .commands import AsyncCommands, OnText, follow
 from .files import AsyncDatasets, AsyncFiles, AsyncOutputs
 from .io import Lock, begin, called
+from .ports import AsyncPorts
 from .pty import AsyncPty
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class AsyncSandbox:
         self.files = AsyncFiles(self)
         self.datasets = AsyncDatasets(self)
         self.outputs = AsyncOutputs(self)
+        self.ports = AsyncPorts(self)
         begin(self.open)
 
     # ---- life ----

@@ -16,6 +16,7 @@ from .client import Client, Events
 from .commands import Commands, OnText, follow
 from .files import Datasets, Files, Outputs
 from .io import Lock, begin, called
+from .ports import Ports
 from .pty import Pty
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Sandbox:
         self.files = Files(self)
         self.datasets = Datasets(self)
         self.outputs = Outputs(self)
+        self.ports = Ports(self)
         begin(self.open)
 
     # ---- life ----
