@@ -151,7 +151,7 @@ def test_make_installs_every_man_page_that_another_refers_to(room):
     top = pathlib.Path(__file__).parents[2]
     build = room.path / "build"
     build.mkdir()
-    for name in ("bailey", "bailey-engine"):
+    for name in ("bailey", "bailey-engine", "src"):  # src: the C library
         (build / name).symlink_to(pathlib.Path(support.BAILEY).parent / name)
     done = subprocess.run(["make", "-s", "-C", str(top), "install-files", f"BUILD={build}",
                            f"DESTDIR={room.path}/root", "PREFIX=/usr"], text=True, capture_output=True)
