@@ -397,8 +397,8 @@ const struct command port_command = {
         "where "
         "a server of its code listens, until Ctrl-C. Any protocol over TCP passes. Nothing else of "
         "the session becomes reachable, and the session reaches nothing through it.\n\nWithout a "
-        "PORT it lists the ports that processes of the session listen on.\n\nExample: bailey "
-        "port -s work 3000 --local 8080; then open http://127.0.0.1:8080",
+        "PORT it lists the ports that processes of the session listen on.\n\nExample:\n  bailey "
+        "port -s work 3000 --local 8080\n\nThen open http://127.0.0.1:8080 on this machine.",
     OPTIONS(port_options),
     .operand = "PORT",
     .operands = WORDS_ANY,
