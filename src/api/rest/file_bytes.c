@@ -26,6 +26,7 @@ struct download {
     struct file_call *file;
     struct front_stream stream;
     int64_t length;   /* of the reply; -1: not known */
+    int64_t taken;    /* bytes of it that the box gave */
     bool is_stopped;  /* the box has bytes that were not taken */
     bool has_started; /* the reply has begun */
     bool is_inside;   /* inside fill() */
@@ -35,6 +36,9 @@ static void download_freed(void *ctx)
 {
     struct download *download = ctx;
 
+    /* A reply of known length is over with its last byte, before the box has said that it is. */
+    if (download->file->op && download->taken == download->length)
+        file_call_over(download->file, NULL);
     file_call_free(download->file); /* cancels the rest of the operation */
 }
 
@@ -84,6 +88,7 @@ static size_t on_data(void *ctx, const void *data, size_t length)
 
     if (taken > 0 && buf_append(&download->stream.text, data, taken) < 0)
         taken = 0; /* no memory now: tried again when some bytes were sent */
+    download->taken += (int64_t)taken;
     rest_file_bytes(file->front, "out", taken);
     download->is_stopped = taken < length;
     if (!download->has_started)
