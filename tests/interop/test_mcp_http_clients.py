@@ -129,7 +129,7 @@ def text_of(result):
 def test_handshake_and_tools(saw):
     assert saw["version"] in (saw["wanted"], None)
     assert saw["server"] == "bailey"
-    assert len(saw["tools"]) == 7 and saw["tools"] == saw["tools_again"]
+    assert len(saw["tools"]) == 8 and saw["tools"] == saw["tools_again"]
 
 
 def test_results(saw):

@@ -85,6 +85,8 @@ def sessions(caller, session):
     before = caller.get(f"/v1/sessions/{made}")["expires_at"]
     caller.post(f"/v1/sessions/{made}/extend", {"seconds": 9999})
     assert caller.get(f"/v1/sessions/{made}")["expires_at"] > before
+    assert caller.post(f"/v1/sessions/{made}/pause")["state"] == "paused"
+    assert caller.post(f"/v1/sessions/{made}/resume")["paused_at"] is None
     caller.end(made)
     assert caller.get(f"/v1/sessions/{made}")["state"] == "ended"
 
@@ -279,6 +281,7 @@ def models(caller, session):
 ROUTES = {
     "/healthz": health, "/v1/info": info, "/v1/tools": tools, "/v1/run": run,
     "/v1/sessions": sessions, "/v1/sessions/{id}": sessions, "/v1/sessions/{id}/extend": sessions,
+    "/v1/sessions/{id}/pause": sessions, "/v1/sessions/{id}/resume": sessions,
     "/v1/sessions/{id}/exec": commands, "/v1/sessions/{id}/processes": commands,
     "/v1/sessions/{id}/files": files, "/v1/sessions/{id}/datasets": datasets,
     "/v1/sessions/{id}/outputs": artifacts, "/v1/artifacts": artifacts,
