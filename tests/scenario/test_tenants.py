@@ -35,6 +35,8 @@ PLACES = [
     ("DELETE", "/v1/sessions/{id}", None),
     ("POST", "/v1/sessions/{id}/pause", None),
     ("POST", "/v1/sessions/{id}/resume", None),
+    ("GET", "/v1/sessions/{id}/ports", None),
+    ("POST", "/v1/sessions/{id}/ports", {"port": 3000}),
     ("POST", "/v1/sessions/{id}/exec", {"argv": ["true"]}),
     ("GET", "/v1/sessions/{id}/processes", None),
     ("GET", "/v1/sessions/{id}/processes/1", None),
