@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/sandboxes/e2b.h"
 #include "api/port_relay.h"
+#include "api/sandboxes/e2b.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "model/text.h"
