@@ -4,7 +4,7 @@
 #   bench/sdk.py [CALLS]          BAILEY=FILE: another program instead of build/bailey
 #
 # Both keep one connection to the same daemon's unix socket and make the same request; plain http.client
-# parses the JSON too, because every user of it does. Calls alternate one by one, so that whatever else
+# parses the JSON too, because every user of it does. The rows of C are libbailey beside bytes on the socket (sdk_calls.c). Calls alternate one by one, so that whatever else
 # the machine does meets both; rows are medians, because a neighbour's burst is no cost of ours. The two
 # last rows are the CPU time of `import bailey` and of loading the blocking classes. Asserts nothing.
 import http.client
@@ -72,6 +72,19 @@ def measure(path, calls):
     plain.close()
 
 
+def measure_c(path, program, scratch, calls):
+    """libbailey beside HTTP written to the socket, if the library is built."""
+    library = os.path.join(os.path.dirname(program), "src", "lib", "libbailey.so.0")
+    if not os.path.exists(library):
+        print("\nlibbailey is not built beside", program)
+        return
+    caller = scratch + "/sdk_calls"
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-I" + os.path.join(HERE, "..", "include"), os.path.join(HERE, "sdk_calls.c"),
+                    "-o", caller, library, "-Wl,-rpath," + os.path.dirname(library)], check=True)
+    sys.stdout.flush()
+    subprocess.run([caller, path, str(calls)], check=True)
+
+
 def measure_import(scratch):
     env = {**os.environ, "PYTHONPATH": SOURCE, "PYTHONPYCACHEPREFIX": scratch}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -91,6 +104,7 @@ def main():
     try:
         subprocess.run([program, "session", "ls"], env=env, check=True, stdout=subprocess.DEVNULL)
         measure(scratch + "/r/bailey/engine.sock", calls)
+        measure_c(scratch + "/r/bailey/engine.sock", program, scratch, calls)
         measure_import(scratch + "/pyc")
     finally:
         subprocess.run([program, "daemon", "stop", "--force"], env=env, check=False)
