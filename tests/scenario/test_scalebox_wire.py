@@ -204,15 +204,35 @@ def test_users_are_root_and_user_and_no_other(server, sandbox):
 
 
 def test_an_upload_says_one_file_and_a_download_gives_it_back(server, sandbox):
-    form = (b"--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a/b.txt\"\r\n\r\nabc\r\n"
-            b"--x\r\nContent-Disposition: form-data; name=\"path\"\r\n\r\na/b.txt\r\n--x--\r\n")
-    status, _, body = server.inside(sandbox, "POST", "/upload", form, **{"Content-Type": "multipart/form-data; boundary=x"})
+    sent = form((b"file", b"a/b.txt", b"abc"), (b"path", None, b"a/b.txt"))
+    status, _, body = server.inside(sandbox, "POST", "/upload", sent, **{"Content-Type": "multipart/form-data; boundary=x"})
     assert (status, json.loads(body)["path"]) == (200, "/home/user/a/b.txt")
     for path in ("/download/home/user/a/b.txt", "/download/a/b.txt"):
         assert server.inside(sandbox, "GET", path)[::2] == (200, b"abc"), path
     assert server.inside(sandbox, "GET", "/download/etc/passwd")[0] == 404, "paths are below the home folder"
     assert server.inside(sandbox, "GET", "/download/home/user/a")[0] == 400
     assert server.inside(sandbox, "POST", "/upload", b"nonsense", **{"Content-Type": "multipart/form-data; boundary=x"})[0] == 400
+
+
+def form(*parts):
+    """A body of (name, file name or None, content)."""
+    text = b""
+    for name, filename, content in parts:
+        text += b'--x\r\nContent-Disposition: form-data; name="' + name + b'"'
+        text += (b'; filename="' + filename + b'"' if filename else b"") + b"\r\n\r\n" + content + b"\r\n"
+    return text + b"--x--\r\n"
+
+
+def test_the_field_path_of_a_form_counts_or_is_an_error(server, sandbox):
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    path, content = (b"path", None, b"/home/user/by-field"), (b"file", b"by-name", b"abc")
+    status, _, body = server.inside(sandbox, "POST", "/upload", form(path, content), **kind)
+    assert (status, json.loads(body)["path"]) == (200, "/home/user/by-field")
+    status, _, body = server.inside(sandbox, "POST", "/upload", form(content, path), **kind)
+    assert status == 400 and "send the field first" in json.loads(body)["message"]
+    for wrong in (b"a\0b", b"x" * 10000):
+        for parts in (((b"path", None, wrong), content), (content, (b"path", None, wrong))):
+            assert server.inside(sandbox, "POST", "/upload", form(*parts), **kind)[0] == 400
 
 
 def test_tokens_and_contexts_stay_out_of_the_log(server, sandbox):

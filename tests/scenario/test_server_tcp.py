@@ -311,6 +311,34 @@ def test_https_and_a_certificate_that_is_replaced_under_a_stream(tmp_path):
         assert server.tcp("GET", "/v1/info", context=new).status == 200
 
 
+def test_one_address_answers_https_and_http_where_that_is_set(tmp_path):
+    first, second = certificate(tmp_path, "first"), certificate(tmp_path, "second")
+    old, new = (ssl.create_default_context(cafile=paths[0]) for paths in (first, second))
+    env = {"SANDBOX_TLS_CERTIFICATE": first[0], "SANDBOX_TLS_KEY": first[1], "SANDBOX_TLS_OPTIONAL": "true"}
+    with Server(env) as server:
+        for context in (old, None, old):
+            assert server.tcp("GET", "/v1/info", context=context).status == 200
+            assert server.tcp("GET", "/v1/info", context=context, key=False).status == 401
+        streams = []
+        for kind, more in ((http.client.HTTPSConnection, {"context": old}), (http.client.HTTPConnection, {})):
+            stream = kind(*server.address(), timeout=support.PATIENCE, **more)
+            stream.request("GET", "/v1/events", headers={"Authorization": f"Bearer {server.key}",
+                                                         "Accept": "text/event-stream"})
+            streams.append(serve.Events(stream, stream.getresponse()))
+        server.env.update(SANDBOX_TLS_CERTIFICATE=second[0], SANDBOX_TLS_KEY=second[1])
+        assert server.bailey("reload").status == 0
+        assert server.tcp("GET", "/v1/info", context=new).status == 200
+        made = server.tcp("POST", "/v1/sessions", {}).json()
+        for events in streams:
+            with events:
+                assert events.next().data["session_id"] == made["id"], events.seen
+        assert b" 200 " not in server.raw(b"\0\0\0\0\r\n\r\n")
+        os.kill(server.get("/v1/info")["broker_pid"], signal.SIGKILL)
+        server._wait_until_it_answers()
+        for context in (new, None):
+            assert server.tcp("GET", "/v1/info", context=context).status == 200
+
+
 def test_tls_files_that_cannot_be_used(tmp_path):
     first, second = certificate(tmp_path, "first"), certificate(tmp_path, "second")
     there = {"SANDBOX_LISTEN": "127.0.0.1:0", "SANDBOX_TLS_CERTIFICATE": first[0]}

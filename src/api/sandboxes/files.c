@@ -191,6 +191,8 @@ struct upload {
     unsigned pending;            /* puts that have not ended */
     bool is_form, is_blocked, is_over;
     struct form_data form;
+    struct buf field; /* `path` of a form, where clients send one; empty: none yet */
+    bool in_field, is_wrong;
     struct gunzip *gunzip; /* the body is compressed; NULL: it is not */
     json_t *metadata;
     struct error error; /* why a part was refused */
@@ -210,6 +212,7 @@ static void upload_free(struct e2b_file *file)
         free(one);
     }
     form_data_free(&upload->form);
+    buf_free(&upload->field);
     gunzip_free(upload->gunzip);
     json_decref(upload->metadata);
     free(upload);
@@ -355,8 +358,13 @@ static int on_part(void *ctx, const struct form_data_part *part)
 
     *err = (struct error){0};
     upload->current = NULL;
+    upload->in_field = upload->file->e2b->wire->says_root && str_equal(part->name, "path");
+    if (upload->in_field)
+        buf_clear(&upload->field);
     if (!str_equal(part->name, "file"))
         return 0;
+    if ((!asked || !asked[0]) && upload->field.length > 0)
+        asked = buf_text(&upload->field);
     if (!asked || !asked[0])
         asked = part->filename;
     if (!asked || !asked[0])
@@ -370,11 +378,43 @@ static int on_part(void *ctx, const struct form_data_part *part)
 
 static size_t on_part_data(void *ctx, const void *data, size_t length)
 {
-    return give(ctx, data, length);
+    struct upload *upload = ctx;
+
+    if (!upload->in_field)
+        return give(upload, data, length);
+    if (buf_append(&upload->field, data, length) < 0 || memchr(data, '\0', length))
+        upload->is_wrong = true;
+    return length;
+}
+
+/* A field behind its file has to say what the file's name said: the file is written already. */
+static int on_part_end(void *ctx)
+{
+    struct upload *upload = ctx;
+    const struct upload_file *last = upload->files;
+    char path[LIMIT_PATH_BYTES + 1];
+    struct error *err = &upload->error;
+
+    if (!upload->in_field)
+        return end_file(upload);
+    upload->in_field = false;
+    *err = (struct error){0};
+    if (upload->is_wrong)
+        return error_set(err, -EINVAL, ERROR_PATH_INVALID, "the field 'path' is not a path");
+    if (!last || http_query(upload->file->http, "path"))
+        return 0;
+    if (e2b_file_path(buf_text(&upload->field), path, err) < 0)
+        return err->num;
+    if (str_equal(path, last->path))
+        return 0;
+    return error_set(err, -EINVAL, ERROR_PATH_INVALID,
+                     "the field 'path' came behind the file, which was written to '%s' by its "
+                     "name: send the field first",
+                     last->path);
 }
 
 static const struct form_data_events form_events = {
-    .begin = on_part, .data = on_part_data, .end = end_file};
+    .begin = on_part, .data = on_part_data, .end = on_part_end};
 
 /* The bytes used; the upload may be gone afterwards if that is `length`. */
 static size_t feed_form(struct upload *upload, const void *data, size_t length)
@@ -491,6 +531,7 @@ void e2b_file_post(struct door_call *call)
         return;
     }
     upload->file = file;
+    upload->field = BUF_INIT(LIMIT_PATH_BYTES);
     file->own = upload;
     file->free = upload_free;
     if (read_head(upload, call->http, &err) < 0)
