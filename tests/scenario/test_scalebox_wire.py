@@ -1,9 +1,11 @@
 """What Scalebox's clients expect on the wire, and what is refused, without a client's package."""
 import base64
 import json
+import pathlib
 import struct
 
 import pytest
+import support
 from test_e2b_wire import Server, envelopes
 
 pytestmark = pytest.mark.needs_namespaces
@@ -233,6 +235,21 @@ def test_the_field_path_of_a_form_counts_or_is_an_error(server, sandbox):
     for wrong in (b"a\0b", b"x" * 10000):
         for parts in (((b"path", None, wrong), content), (content, (b"path", None, wrong))):
             assert server.inside(sandbox, "POST", "/upload", form(*parts), **kind)[0] == 400
+
+
+def test_a_server_in_a_sandbox_has_the_host_name_that_the_packages_make(server):
+    status, _, told = server.control("POST", "/v1/sandboxes", {}, Host=f"api.sandbox.test:{server.port}")
+    own = told["data"]
+    path = f"/v1/sandboxes/{own['sandbox_id']}"
+    assert status == 201 and own["sandbox_domain"] == f"{own['sandbox_id']}.sandbox.test:{server.port}"
+    content = pathlib.Path(support.__file__).with_name("guest_server.py").read_bytes()
+    server.inside(own, "POST", "/upload?path=/home/user/server.py", content, **{"Content-Type": "application/octet-stream"})
+    command = "python3 /home/user/server.py 3000 >/tmp/log 2>&1 & until grep -q ready /tmp/log; do :; done"
+    server.stream_of(own, "Process/Start", {"process": {"cmd": "/bin/bash", "args": ["-c", command]}})
+    for where in ("/", "/upload", "/v1/sandboxes", "/sandboxagent.Process/List"):
+        status, _, body = server.raw("GET", where, None, {"Host": f"3000-{own['sandbox_domain']}"})
+        assert (status, json.loads(body)["line"][1]) == (200, where), "whatever addresses this door has"
+    assert server.control("DELETE", path)[0] == 204
 
 
 def test_tokens_and_contexts_stay_out_of_the_log(server, sandbox):
