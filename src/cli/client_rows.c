@@ -393,12 +393,12 @@ const struct command port_command = {
     .summary = "open a port of this machine that leads to a server in a session",
     .usage = "-s NAME [PORT] [--local PORT]",
     .description =
-        "Listens on 127.0.0.1 and passes every connection on to the same port of the session, "
-        "where "
-        "a server of its code listens, until Ctrl-C. Any protocol over TCP passes. Nothing else of "
+        "Listens on 127.0.0.1 and passes every connection on to the port of the session, where a "
+        "server of its code listens, until Ctrl-C. Any protocol over TCP passes. Nothing else of "
         "the session becomes reachable, and the session reaches nothing through it.\n\nWithout a "
-        "PORT it lists the ports that processes of the session listen on.\n\nExample:\n  bailey "
-        "port -s work 3000 --local 8080\n\nThen open http://127.0.0.1:8080 on this machine.",
+        "PORT it lists the ports that processes of the session listen on.\n\nExample, after which "
+        "http://127.0.0.1:8080 is the server on port 3000:\n  bailey port -s work 3000 --local "
+        "8080",
     OPTIONS(port_options),
     .operand = "PORT",
     .operands = WORDS_ANY,
