@@ -256,3 +256,15 @@ def test_python_is_the_interpreter_that_runs_code(daemon):
         reply = daemon.post("/v1/tools/sandbox_exec", {"command": [name, "-c", who]}, session=made)
         assert (reply["exit_code"], reply["stdout"]) == (0, mine), reply
     daemon.end(made)
+
+
+def test_a_server_in_a_container_is_reached_by_its_port(daemon):
+    session = daemon.session()["id"]
+    serving = "cd /tmp && echo hello >hello.txt && exec python3 -u -m http.server --bind 127.0.0.1 8000"
+    started = daemon.background(session, "sh", "-c", serving)["execution_id"]
+    path = f"/v1/sessions/{session}/processes/{started}"
+    serve.polled(lambda: daemon.get(path), lambda process: process["stdout_bytes"] > 0, "it listens")
+    assert [port["port"] for port in daemon.get(f"/v1/sessions/{session}/ports")["ports"]] == [8000]
+    assert daemon.asked("GET", f"/v1/sessions/{session}/ports/8000/hello.txt").body == b"hello\n"
+    assert daemon.call("GET", f"/v1/sessions/{session}/ports/8001/").error["code"] == "port_closed"
+    daemon.end(session)
