@@ -318,3 +318,25 @@ def test_what_a_local_port_cannot_do_is_said(server, session):
         assert refused.status != 0 and f"port {port} of this machine" in refused.stderr
     for words in (["3000"], ["-s", session, "x"], ["-s", session, "70000"], ["-s", session, "--local", "1"]):
         assert server.bailey("port", *words).status != 0, words
+
+
+def test_the_same_over_tls(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    files = tcp.certificate(folder, "localhost")
+    with tcp.Server(tls=files) as own:
+        made = new_session(own)
+        own.write(made, "/workspace/guest_server.py", SERVER.encode())
+        listen(own, made, "python3 /workspace/guest_server.py 3000")
+        size = 3_000_000
+        wanted = (bytes(range(256)) * (size // 256 + 1))[:size]
+        assert asked(own, made, f"big?{size}").body == wanted
+        sock = own.context.wrap_socket(socket.create_connection(("127.0.0.1", own.port)), server_hostname="localhost")
+        ws = wsclient.WebSocket(sock, path_of(made, 3000, "ws"), {"X-API-Key": own.key, "Host": f"localhost:{own.port}"})
+        for data in (b"hello", os.urandom(70_000)):
+            ws.send(data)
+            assert ws.receive() == data
+        ws.close()
+        local = Local(own, made, 3000, BAILEY_URL=f"https://localhost:{own.port}", BAILEY_API_KEY=own.key,
+                      BAILEY_CA_FILE=str(files[0]))
+        assert local.get(f"/big?{size}") == (200, wanted)
+        assert local.end()[0] == 0
