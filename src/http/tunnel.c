@@ -47,7 +47,8 @@ struct http_tunnel {
     bool has_moved;  /* bytes to the client since the timer was set */
     bool is_closing; /* nothing is sent any more */
     bool is_broken;
-    bool is_over; /* closed() was called */
+    bool is_over;    /* closed() was called */
+    bool is_stopped; /* because its server stops, which may be freed by now */
 };
 
 static void set_timer(struct http_tunnel *tunnel, uint64_t delay_ms)
@@ -68,6 +69,7 @@ static void end(struct http_tunnel *tunnel)
     if (tunnel->is_over)
         return;
     tunnel->is_over = true;
+    tunnel->is_stopped = tunnel->server->is_stopping;
     tunnel->request->tunnel = NULL;
     ops->watch_remove(tunnel->watch);
     ops->timer_remove(tunnel->timer);
@@ -138,9 +140,13 @@ static void tell_end(struct http_tunnel *tunnel)
 
 static void pump(struct http_tunnel *tunnel, bool has_room)
 {
+    struct http_server *server = tunnel->server;
+    struct link *link = tunnel->request->link;
+
     if (tunnel->depth > 0 || !tunnel->handle)
         return;
     tunnel->depth++;
+    http_turn_begin(server);
     give(tunnel);
     if (!tunnel->is_over && has_room && tunnel->owes_room && !tunnel->is_closing) {
         tunnel->owes_room = false;
@@ -148,6 +154,8 @@ static void pump(struct http_tunnel *tunnel, bool has_room)
     }
     if (!tunnel->is_over)
         tell_end(tunnel);
+    if (!tunnel->is_stopped)
+        http_turn_end(server, link);
     tunnel->depth--;
     if (tunnel->is_over)
         tunnel_free(tunnel);
@@ -160,19 +168,14 @@ static void pump(struct http_tunnel *tunnel, bool has_room)
 static void on_ready(void *ctx, short events)
 {
     struct http_tunnel *tunnel = ctx;
-    struct link *link = tunnel->request->link;
-    struct http_server *server = tunnel->server;
 
     if (events & (POLLERR | POLLHUP))
         tunnel->is_broken = true;
-    else if (http_turn_wait(link))
+    else if (http_turn_wait(tunnel->request->link))
         return; /* it is reported again */
-    http_turn_begin(server);
     if (events & POLLIN && tunnel->in.length == 0 && !tunnel->has_end)
         read_in(tunnel);
     pump(tunnel, events & POLLOUT);
-    if (!server->is_stopping)
-        http_turn_end(server, link);
 }
 
 static void on_due(void *ctx)
