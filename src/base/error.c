@@ -80,6 +80,7 @@ const char ERROR_UPSTREAM[] = "model_server_error";
 const char ERROR_NO_UPSTREAM[] = "no_model_server";
 const char ERROR_PORT_CLOSED[] = "port_closed";
 const char ERROR_PORT_REPLY[] = "port_bad_reply";
+const char ERROR_NOT_SUPPORTED[] = "not_supported";
 
 /*
  * The numbers are sent between programs: new codes are added at the end. ERROR_NO_ROUTE has the
@@ -160,6 +161,7 @@ static const char *const codes[] = {
     ERROR_SESSION_PAUSED,
     ERROR_PORT_CLOSED,
     ERROR_PORT_REPLY,
+    ERROR_NOT_SUPPORTED,
 };
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 

@@ -98,6 +98,7 @@ extern const char ERROR_PORT_REPLY[];          /* what listens there does not an
 
 /* of providers; error.provider names the row */
 extern const char ERROR_PROVIDER_UNAVAILABLE[]; /* it does not answer, not to us, or is too old */
+extern const char ERROR_NOT_SUPPORTED[];        /* it answers, and cannot do what was asked */
 extern const char ERROR_IMAGE_NOT_FOUND[];      /* the image is not there and cannot be had */
 extern const char ERROR_IMAGE_UNUSABLE[];       /* it is there, and no box can be made of it */
 

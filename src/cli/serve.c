@@ -324,6 +324,9 @@ static int make_host_env(struct preparation *made, const struct provider_row *ro
     failed = str_format(state, sizeof(state), HOST_ENV_STATE "=%s", made->paths.state);
     if (push_config(list, config, made->paths.state, made->request.is_on_demand, env, err) < 0)
         return err->num;
+    if (row->secret && env_text(env, row->secret) &&
+        push_env(list, row->secret, env_text(env, row->secret), err) < 0)
+        return err->num;
     failed |= strv_push(list, id);
     failed |= strv_push(list, state);
     failed |= strv_push(list, identity);
@@ -350,8 +353,10 @@ static int make_wanted_host(struct preparation *made, char *const *env, struct e
  */
 static bool has_host(const struct preparation *made, const struct provider_row *row)
 {
+    bool has_to_be_meant = geteuid() == 0 || provider_can(row, PROVIDER_ONLY_MEANT);
+
     return row != made->wanted && row->ops && provider_can(row, PROVIDER_HOSTED) &&
-           (geteuid() != 0 || (row->is_meant && row->is_meant(&made->config)));
+           (!has_to_be_meant || (row->is_meant && row->is_meant(&made->config)));
 }
 
 /* Sets the pool size of a provider, where it has one (its section of bailey.yaml), to 0. */

@@ -99,6 +99,10 @@ enum config_key {
     KEY_DOCKER_HOST,
     KEY_DOCKER_CERT_PATH,
     KEY_DOCKER_TLS_VERIFY,
+    KEY_URL,
+    KEY_URL_KEY_FILE,
+    KEY_URL_CA_FILE,
+    KEY_URL_PROXY,
     KEY_PROVIDER_URL,
     KEY_PROVIDER_TEMPLATE,
     KEY_PROVIDER_NAMESPACE,
@@ -162,6 +166,13 @@ struct config {
         uint32_t pool_size;    /* prewarmed containers */
         uint64_t pull_wait_ms; /* how long a box waits for an image that the daemon pulls */
     } docker;
+
+    struct { /* with SANDBOX_TYPE=url */
+        const char *address;  /* of the server that has the boxes; NULL: none */
+        const char *key_file; /* read by the provider host only; NULL: none */
+        const char *ca_file;  /* authorities instead of the system's; NULL: those */
+        const char *proxy;    /* http:// address of a proxy; NULL: none */
+    } url;
 
     struct {                  /* the model server of the Responses door */
         const char *url;      /* the base of its Chat Completions API; NULL: none */

@@ -109,6 +109,13 @@ void http_call_pause(struct http_exchange *exchange, bool is_paused)
         drive_soon(exchange->client); /* client_settle() lets it go on */
 }
 
+void http_call_more(struct http_exchange *exchange)
+{
+    exchange->has_more_body = true;
+    if (exchange->waits_for_body)
+        drive_soon(exchange->client);
+}
+
 void http_call_cancel(struct http_exchange *exchange)
 {
     exchange->is_cancelled = true; /* client_settle() or http_client_close() drops it */
@@ -133,8 +140,9 @@ int client_settle(struct http_client *client)
                 return -ENOMEM;
             exchange->is_added = true;
         }
-        if (exchange->is_held && !exchange->is_paused) {
-            exchange->is_held = false;
+        if ((exchange->is_held && !exchange->is_paused) ||
+            (exchange->waits_for_body && exchange->has_more_body)) {
+            exchange->is_held = exchange->waits_for_body = false;
             curl_easy_pause(exchange->easy, CURLPAUSE_CONT); /* may call data() at once */
         }
         at = &exchange->next;

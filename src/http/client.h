@@ -36,6 +36,7 @@ struct http_place {
     bool is_unverified;      /* with a tls_folder: TLS without verifying the server */
     const char *ca_file;     /* authorities instead of the system's; NULL: those */
     const char *key;         /* "Authorization: Bearer KEY" with every request; NULL: none */
+    const char *proxy;       /* "http://host:port" of an HTTP proxy; NULL: none */
     struct reactor *reactor; /* drives all exchanges; NULL: http_client_wait() does */
 };
 int http_client_open_at(const struct http_place *place, struct http_client **ret,
@@ -50,7 +51,8 @@ struct http_call {
     const char *const *headers; /* NULL-terminated "Name: value"; may be NULL */
     const void *body;           /* NULL and length 0: none; copied */
     size_t body_length;
-    /* A body that is read while it is sent, instead: bytes, 0 at the end, -1 to abort. */
+    /* A body that is read while it is sent, instead: bytes, 0 at the end, -1 to abort, -EAGAIN: not
+     * yet, until http_call_more(). */
     long (*body_read)(void *ctx, void *data, size_t size);
     void *body_ctx;      /* of body_read() */
     int64_t body_total;  /* -1: unknown */
@@ -78,6 +80,7 @@ int http_call_start(struct http_client *client, const struct http_call *call,
 const char *http_call_header(struct http_exchange *exchange, const char *name);
 /* From the loop only: data() gets nothing until it goes on. */
 void http_call_pause(struct http_exchange *exchange, bool is_paused);
+void http_call_more(struct http_exchange *exchange);   /* body_read() has more now */
 void http_call_cancel(struct http_exchange *exchange); /* no callback is called any more */
 
 /*

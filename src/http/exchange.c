@@ -104,7 +104,12 @@ static size_t on_body_wanted(char *data, size_t size, size_t count, void *ctx)
     if (exchange->is_cancelled)
         return CURL_READFUNC_ABORT;
     exchange->client->has_called_back = true;
+    exchange->has_more_body = false;
     length = exchange->body_read(exchange->body_ctx, data, size * count);
+    if (length == -EAGAIN && !exchange->is_cancelled) {
+        exchange->waits_for_body = true;
+        return CURL_READFUNC_PAUSE;
+    }
     if (length < 0 || (size_t)length > size * count || exchange->is_cancelled)
         return CURL_READFUNC_ABORT;
     return (size_t)length;

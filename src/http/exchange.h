@@ -21,6 +21,7 @@ struct http_client {
     char *socket_path; /* NULL: TCP */
     char *base;        /* of every URL: scheme, host and port */
     char *ca, *cert, *key;
+    char *proxy;         /* NULL: none */
     char *tls_folder;    /* NULL: no files of TLS */
     char *header;        /* of every call; NULL: none */
     char *authorization; /* the same, with the key of the place */
@@ -50,6 +51,7 @@ struct http_exchange {
     void *body_ctx;
     unsigned status;
     bool is_added, is_cancelled, is_over, has_status, is_paused, is_held;
+    bool waits_for_body, has_more_body; /* body_read() had nothing; has something again */
     char why[CURL_ERROR_SIZE];
 };
 

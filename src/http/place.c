@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "http/exchange.h"
 
+#define KEEPALIVE_S 15L
 #define CONNECT_MS 10000L /* a host that does not answer at all */
 
 /* What follows the scheme, if the address has it. */
@@ -118,6 +119,8 @@ int client_place_set(struct http_client *client, const struct http_place *place,
     client->is_unverified = place->is_unverified && has_folder;
     if (r == 0 && has_folder && client->has_tls)
         r = set_files(client, folder);
+    if (r == 0 && place->proxy && !(client->proxy = strdup(place->proxy)))
+        r = -ENOMEM;
     if (r == 0 && place->ca_file && !(client->ca = strdup(place->ca_file)))
         r = -ENOMEM;
     if (r == 0 && place->key && (r = set_key(client, place->key)) == -EINVAL)
@@ -140,6 +143,7 @@ void client_place_free(struct http_client *client)
     free(client->cert);
     free(client->key);
     free(client->tls_folder);
+    free(client->proxy);
     if (client->authorization)
         explicit_bzero(client->authorization, strlen(client->authorization));
     free(client->authorization);
@@ -170,9 +174,17 @@ bool client_place_apply(const struct http_client *client, CURL *easy, const char
         return false;
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+    /* whatever the environment says */
+    curl_easy_setopt(easy, CURLOPT_PROXY, client->proxy ? client->proxy : "");
+    if (client->proxy)
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    if (!client->socket_path) { /* a peer that vanished without a word is noticed */
+        curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+        curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
+        curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_S);
+    }
     if (client->has_tls) /* streams over TLS are idle connections to libcurl: see stream.c */
         curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)INT_MAX);
     if (client->has_tls && !set_tls(client, easy))

@@ -4,9 +4,11 @@
 #include "runtime/docker/docker.h"
 #include "runtime/docker/doctor.h"
 #include "runtime/host/backend.h"
+#include "runtime/remote/remote.h"
 
 static const struct backend_row rows[] = {
     {.name = "docker", .ops = &docker_ops, .doctor = docker_doctor},
+    {.name = "url", .ops = &remote_ops, .doctor = remote_doctor},
 };
 
 const struct backend_row *backend_find(const char *name)

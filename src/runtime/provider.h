@@ -37,6 +37,7 @@ enum provider_can {
         1 << 5,               /* programs and interpreters are the box's own, not the host's */
     PROVIDER_HOSTED = 1 << 6, /* `bailey-engine host NAME` makes its boxes */
     PROVIDER_DISK_IS_MEMORY = 1 << 7, /* files copied into a box count against its memory limit */
+    PROVIDER_ONLY_MEANT = 1 << 8, /* it has no default place: it cannot be used unless is_meant() */
 };
 
 struct provider_row {
@@ -44,6 +45,8 @@ struct provider_row {
     const char *title; /* "Docker": in texts for people */
     const char *help;  /* one line */
     uint32_t can;      /* enum provider_can */
+    /* PROVIDER_HOSTED: the variable of the environment that only its host gets; NULL: none. */
+    const char *secret;
     /* The promised text for when it does not answer; NULL: it always does. */
     const char *unavailable;
     /* PROVIDER_HOSTED: why its boxes are lost when it stops: "the Docker daemon stopped". */

@@ -11,6 +11,7 @@
 #include "runtime/host/hosted.h"
 #include "runtime/local/local.h"
 #include "runtime/provider.h"
+#include "runtime/remote/settings.h"
 
 static const struct provider_row rows[] = {
     {
@@ -48,6 +49,19 @@ static const struct provider_row rows[] = {
         .name = "url",
         .title = "a server",
         .help = "sandboxes of another Bailey, or of a server with POST /execute",
+        .can = PROVIDER_OWN_FILESYSTEM | PROVIDER_HOSTED | PROVIDER_ONLY_MEANT,
+        .unavailable = REMOTE_UNAVAILABLE,
+        .gone = REMOTE_GONE,
+        .secret = REMOTE_ENV_KEY,
+        .check = remote_settings_check,
+        .shape = remote_settings_shape,
+        .check_run = remote_settings_check_run,
+        .place = remote_settings_place,
+        .is_meant = remote_settings_is_meant,
+        .no_program = remote_settings_no_program,
+        .no_template = remote_settings_no_template,
+        .no_install = REMOTE_NO_INSTALL,
+        .ops = &hosted_ops,
     },
     {
         .name = "e2b",

@@ -95,6 +95,8 @@ const struct front_error_row front_errors[] = {
      "The image DOCKER_IMAGE does not exist; build it with `bailey image build`."},
     {ERROR_IMAGE_UNUSABLE, 503,
      "The image DOCKER_IMAGE exists, but no sandbox can be created from it."},
+    {ERROR_NOT_SUPPORTED, 501,
+     "What makes the sandboxes (`SANDBOX_TYPE`) cannot do this; the message names it."},
     {ERROR_CONTAINER_NOT_FOUND, 404, "No container has this id."},
     {ERROR_CONTAINER_EXPIRED, 404, "The container was idle too long; its data is gone."},
     {ERROR_FILE_NOT_FOUND, 404, "No uploaded file, or no file of the container, has this id."},

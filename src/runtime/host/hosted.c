@@ -263,7 +263,8 @@ static int push(char ***env, const char *name, const char *value)
 
 char **hosted_env(const struct config *config, bool shows_progress)
 {
-    static const char *const kept[] = {"HOME", "PATH"};
+    const struct provider_row *row = config_provider(config);
+    const char *const kept[] = {"HOME", "PATH", row ? row->secret : NULL};
     CLEANUP(strv_freep) char **env = strv_new();
     int r = env ? 0 : -ENOMEM;
 
@@ -274,7 +275,7 @@ char **hosted_env(const struct config *config, bool shows_progress)
             r = push(&env, config_table[key].env, value);
     }
     for (size_t i = 0; i < ARRAY_SIZE(kept) && r == 0; i++) {
-        const char *value = getenv(kept[i]);
+        const char *value = kept[i] ? getenv(kept[i]) : NULL;
 
         if (value)
             r = push(&env, kept[i], value);

@@ -27,7 +27,10 @@ struct config;
 
 extern const struct runtime_ops hosted_ops;
 
-/* The effective configuration as variables, for box_spec.engine_env; strv; NULL: no memory. */
+/*
+ * The effective configuration as variables, with the provider's secret, for box_spec.engine_env;
+ * strv; NULL: no memory.
+ */
 char **hosted_env(const struct config *config, bool shows_progress);
 
 #endif
