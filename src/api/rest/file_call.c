@@ -135,6 +135,16 @@ void file_call_end(struct file_call *file, const struct error *err, json_t *repl
     file_call_free(file);
 }
 
+/* What is none of file, folder and symlink; NULL: it is one of them. */
+static const char *special_of(uint32_t mode)
+{
+    if (S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode))
+        return NULL;
+    if (S_ISFIFO(mode))
+        return "fifo";
+    return S_ISSOCK(mode) ? "socket" : "device";
+}
+
 json_t *file_entry_json(const struct box_entry *entry, const char *name)
 {
     char mode[16], modified[40];
@@ -145,9 +155,9 @@ json_t *file_entry_json(const struct box_entry *entry, const char *name)
 
     str_format(mode, sizeof(mode), "%04o", entry->mode & 07777);
     front_time(entry->time_ns / 1000000, modified, sizeof(modified));
-    return json_pack("{s:o, s:s, s:I, s:s, s:s}", "name", text_to_json(name, strlen(name)), "type",
-                     type, "bytes", (json_int_t)(entry->bytes & INT64_MAX), "mode", mode,
-                     "modified_at", modified);
+    return json_pack("{s:o, s:s, s:I, s:s, s:s, s:s*}", "name", text_to_json(name, strlen(name)),
+                     "type", type, "bytes", (json_int_t)(entry->bytes & INT64_MAX), "mode", mode,
+                     "modified_at", modified, "special", special_of(entry->mode));
 }
 
 /* ---- metrics, audit and events of file operations ---- */

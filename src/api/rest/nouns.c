@@ -130,7 +130,8 @@ const char rest_nouns[] = JSON(
         "name": {"type": "string"},
         "type": {"type": "string", "enum": ["file", "folder", "symlink", "other"]},
         "bytes": {"type": "integer"}, "mode": {"type": "string"},
-        "modified_at": {"type": "string"}},
+        "modified_at": {"type": "string"},
+        "special": {"type": "string", "enum": ["fifo", "socket", "device"]}},
         "required": ["name", "type", "bytes", "mode", "modified_at"]},
     "Template": {
         "description": "What a sandbox has besides the system: interpreter, packages, modules.",
@@ -375,6 +376,7 @@ const struct door_field rest_noun_fields[] = {
     {"Entry.bytes", "Its size."},
     {"Entry.mode", "Octal, such as `0644`."},
     {"Entry.modified_at", "Time in UTC, as RFC 3339."},
+    {"Entry.special", "With the type `other`: what it is."},
     {"Template.name", "Its name."},
     {"Template.description", "A sentence for people who choose one."},
     {"Template.state", "`stale`: it was built for another interpreter than the machine has now."},

@@ -179,7 +179,7 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
         return;
     }
     if (call->reply.length > 0)
-        json = json_parse(buf_text(&call->reply), call->reply.length, 0, NULL);
+        json = json_parse(buf_text(&call->reply), call->reply.length, JSON_ALLOW_NUL, NULL);
     reply.json = json;
     if (status >= 300) {
         const json_t *error = json_object_get(json, "error");

@@ -113,13 +113,18 @@ static uint32_t mode_of(const json_t *entry)
 {
     const char *type = json_string_value(json_object_get(entry, "type"));
     const char *mode = json_string_value(json_object_get(entry, "mode"));
+    const char *special = json_string_value(json_object_get(entry, "special"));
     uint32_t bits = mode ? (uint32_t)strtoul(mode, NULL, 8) & 07777 : 0;
 
     if (str_equal(type, "file"))
         return S_IFREG | bits;
     if (str_equal(type, "folder"))
         return S_IFDIR | bits;
-    return (str_equal(type, "symlink") ? S_IFLNK : S_IFSOCK) | bits;
+    if (str_equal(type, "symlink"))
+        return S_IFLNK | bits;
+    if (str_equal(special, "fifo"))
+        return S_IFIFO | bits;
+    return (str_equal(special, "device") ? S_IFCHR : S_IFSOCK) | bits;
 }
 
 static void send_entry(struct file_op *op, const json_t *entry, const char *name)

@@ -133,7 +133,7 @@ static void on_event(void *ctx, const char *id, const char *event, const char *d
 
     if (run->box->is_lost || run->has_end)
         return;
-    json = json_parse(data, length, 0, NULL);
+    json = json_parse(data, length, JSON_ALLOW_NUL, NULL); /* "stdout" may have one */
     if (!json_is_object(json)) {
         remote_box_lose(run->box, false, "the server sent an event that is not JSON");
         return;

@@ -36,8 +36,6 @@ static void acknowledge(struct remote_run *run)
 static void on_input(void *ctx, const struct remote_reply *reply)
 {
     struct remote_run *run = ctx;
-    bool had_end = run->input_ended && run->input_sending == run->input.length;
-
     run->input_call = NULL;
     if (reply->status == 0 && !run->is_over) {
         run->input_lost = true;
@@ -49,7 +47,6 @@ static void on_input(void *ctx, const struct remote_reply *reply)
     }
     run->input_acked += run->input_sending; /* also what a program that has ended did not read */
     buf_consume(&run->input, run->input_sending);
-    run->input_end_sent = run->input_end_sent || had_end;
     if (run->input_sending > 0)
         acknowledge(run);
     run->input_sending = 0;
@@ -74,6 +71,7 @@ static void send_input(struct remote_run *run)
         (length == 0 && (!ends || run->input_end_sent)))
         return;
     run->input_sending = length;
+    run->input_end_sent = ends;
     run->input_call = remote_call_start(run->box->remote, &request, on_input, run);
     if (!run->input_call)
         remote_box_lose(run->box, false, "no memory for input");

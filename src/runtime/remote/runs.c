@@ -390,8 +390,13 @@ static json_t *cell_json(struct remote_box *box, const struct remote_run *kernel
 {
     const char *text = buf_text(&box->args);
     const char *input = text + cell->code_length, *env = input + cell->input_length;
-    CLEANUP(json_decrefp) json_t *variables = cell_env(kernel, env, cell->env_length, ret);
+    size_t left = cell->env_length;
+    CLEANUP(json_decrefp) json_t *variables = NULL;
     json_t *json;
+
+    if (cell->flags & CELL_FOLDER && !take_text(&env, &left)) /* its context has it already */
+        *ret = -EPROTO;
+    variables = cell_env(kernel, env, left, ret);
 
     if (*ret < 0 || !variables)
         return NULL;
@@ -447,8 +452,8 @@ int remote_runs_cell(struct remote_box *box, const struct frame *frame)
     kernel = remote_run_find(box, cell.kernel);
     if (!kernel || kernel->kind != RUN_KERNEL)
         r = -ESRCH;
-    else if (cell.flags & (CELL_SCRIPT | CELL_FOLDER))
-        r = -ENOTSUP; /* only kernels of a zygote get these */
+    else if (cell.flags & CELL_SCRIPT)
+        r = -ENOTSUP; /* only a kernel that came with its box gets one */
     else
         run->body = cell_json(box, kernel, &cell, &r);
     buf_clear(&box->args);
