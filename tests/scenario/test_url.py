@@ -1,0 +1,396 @@
+"""SANDBOX_TYPE=url: boxes are sessions of another Bailey, or runs of a server with POST /execute. What is
+the same as with every runtime is in tests/conformance; here is what can happen between two machines."""
+import base64
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+import pytest
+
+import relay
+import serve
+import support
+import tcp
+
+SLOW = {"SANDBOX_POOL_SIZE": "0"}
+
+
+def url_env(address, key, **more):
+    return {"SANDBOX_TYPE": "url", "SANDBOX_URL": address, "SANDBOX_URL_KEY": key or "", **more}
+
+
+@pytest.fixture(scope="module")
+def target():
+    with tcp.Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def gate(target):
+    made = relay.Relay(target.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def near(target, gate):
+    with serve.Daemon(url_env(gate.address, target.key)) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def session(near):
+    made = near.session()["id"]
+    yield made
+    near.end(made)
+
+
+def run(env, code="print(6 * 7)", *options):
+    return support.run_json(code, *options, env=env)
+
+
+# --- where it ran, and the settings ---------------------------------------------------------------
+
+
+def test_the_result_says_where_it_ran_and_what_held(target):
+    there = target.exec(target.session(name="there")["id"], "true")["meta"]
+    target.end("there")
+    result = run(url_env(f"http://127.0.0.1:{target.port}", target.key))
+    assert (result["stdout"], result["exit_code"]) == ("42\n", 0)
+    assert result["meta"]["runtime"] == "url"
+    assert result["meta"]["isolation"] == there["isolation"]
+    assert target.get("/v1/sessions")["sessions"] == []
+
+
+@pytest.mark.parametrize("env, words", [
+    ({"SANDBOX_TYPE": "url"}, ["SANDBOX_URL"]),
+    ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "localhost:7070"}, ["SANDBOX_URL", "localhost:7070"]),
+    ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://a:1,http://b:2"}, ["SANDBOX_URL", "more than one"]),
+    ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://127.0.0.1:1"}, ["http://127.0.0.1:1"]),
+    ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://127.0.0.1:1", "SANDBOX_URL_KEY_FILE": "/nowhere"},
+     ["SANDBOX_URL_KEY_FILE", "/nowhere"]),
+    ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://127.0.0.1:1", "SANDBOX_URL_CA_FILE": "/ca"},
+     ["SANDBOX_URL_CA_FILE", "https://"]),
+])
+def test_a_wrong_setting_is_status_125_and_is_named(env, words):
+    done = support.bailey("run", "-c", "print(1)", env=env)
+    assert done.status == 125, done
+    assert all(word in done.stderr for word in words), done
+
+
+@pytest.mark.parametrize("key", ["", "bly_0000000000000000.00"])
+def test_a_wrong_key_is_status_125_with_the_key_and_the_address(target, key):
+    address = f"http://127.0.0.1:{target.port}"
+    done = support.bailey("run", "-c", "print(1)", env=url_env(address, key))
+    assert done.status == 125, done
+    assert "SANDBOX_URL_KEY" in done.stderr and address in done.stderr, done
+
+
+def test_the_key_may_be_in_a_file_and_the_settings_in_yaml(target, tmp_path):
+    (tmp_path / "key").write_text(target.key + "\n")
+    config = tmp_path / "bailey.yaml"
+    config.write_text(f"sandbox:\n  type: url\nurl:\n  address: http://127.0.0.1:{target.port}\n"
+                      f"  key_file: {tmp_path}/key\n")
+    done = support.bailey("run", "--config", str(config), "-c", "print(6 * 7)")
+    assert (done.status, done.stdout) == (0, "42\n"), done
+
+
+def test_only_the_provider_host_has_the_key(near, target, session):
+    near.exec(session, "true")
+    broker = near.bailey("daemon", "status", "--json").json()["broker_pid"]
+    with open(f"/proc/{broker}/environ", "rb") as environ:
+        assert target.key.encode() not in environ.read()
+    assert target.key not in near.exec(session, "env")["stdout"]
+    assert target.key not in near.bailey("config", "--json").stdout
+
+
+def test_a_proxy_is_asked_where_one_is_set(target):
+    seen = []
+    with relay.Relay(target.port, seen) as proxy:
+        done = run(url_env("http://nowhere.invalid:7070", target.key, SANDBOX_URL_PROXY=proxy))
+        assert done.error is not None or done["stdout"] == "42\n", done
+    assert b"http://nowhere.invalid:7070/v1/info" in b"".join(seen)
+
+
+def test_doctor_says_what_answers(target):
+    env = url_env(f"http://127.0.0.1:{target.port}", target.key)
+    report = support.bailey("doctor", "--json", env=env).json()["url"]
+    assert report["ok"] and report["kind"] == "bailey" and report["runtime"] == "local", report
+    report = support.bailey("doctor", "--json", env={**env, "SANDBOX_URL_KEY": "no"}).json()["url"]
+    assert not report["ok"] and "SANDBOX_URL_KEY" in report["problems"][0]["remedy"], report
+
+
+# --- TLS ------------------------------------------------------------------------------------------
+
+
+def test_tls_with_the_authority_in_a_file(tmp_path):
+    certificate = tcp.certificate(tmp_path, "localhost")
+    with tcp.Server(tls=certificate) as server:
+        env = url_env(f"https://127.0.0.1:{server.port}", server.key,
+                      SANDBOX_URL_CA_FILE=str(certificate[0]))
+        assert run(env)["stdout"] == "42\n"
+        del env["SANDBOX_URL_CA_FILE"]
+        done = support.bailey("run", "-c", "print(1)", env=env)
+        assert done.status == 125 and "SANDBOX_URL_CA_FILE" in done.stderr, done
+
+
+def test_tls_where_the_server_has_none(target):
+    done = support.bailey("run", "-c", "print(1)",
+                          env=url_env(f"https://127.0.0.1:{target.port}", target.key))
+    assert done.status == 125 and "http:// for https://" in done.stderr, done
+
+
+# --- what is shown to belong together -------------------------------------------------------------
+
+
+def test_a_session_is_one_there_and_ends_with_it(near, target):
+    made = near.session()["id"]
+    near.exec(made, "true")
+    there = target.get("/v1/sessions")["sessions"]
+    assert [one["name"].startswith("bailey-") for one in there] == [True], there
+    near.end(made)
+    support.wait_until(lambda: not target.get("/v1/sessions")["sessions"], "it ends there, too")
+
+
+def test_a_paused_session_is_paused_there(near, target, session):
+    near.exec(session, "true")
+    near.post(f"/v1/sessions/{session}/pause")
+    assert [one["paused_by"] is not None for one in target.get("/v1/sessions")["sessions"]] == [True]
+    near.post(f"/v1/sessions/{session}/resume")
+    assert near.exec(session, "echo", "on")["stdout"] == "on\n"
+
+
+def test_a_client_that_does_not_read_stops_the_program_there(near, session):
+    code = ("import os\nfor i in range(3000):\n    os.write(1, b'x' * 100000)\n"
+            "    open('n', 'w').write(str(i))")
+    seen = []
+
+    def stands_still():
+        seen.append(near.exec(session, "cat", "n")["stdout"])
+        return len(seen) > 5 and seen[-1] and len(set(seen[-5:])) == 1
+    with near.events(f"/v1/sessions/{session}/exec", method="POST",
+                     body={"argv": ["python3", "-c", code], "timeout": 0}):
+        support.wait_until(stands_still, "the program waits for its reader")
+        assert int(seen[-1]) < 2999, seen[-5:]
+
+
+# --- a connection that is lost, and is back -------------------------------------------------------
+
+HALVES = """
+import os, sys, time
+for i in range(20000):
+    print("line", i)
+sys.stdout.flush()
+while not os.path.exists("/workspace/go"):
+    time.sleep(0.01)
+for i in range(20000, 40000):
+    print("line", i)
+"""
+WHOLE = "".join(f"line {i}\n" for i in range(40000)).encode()
+
+
+def first_half(near, begun):
+    half = WHOLE.index(b"line 20000\n")
+    support.wait_until(lambda: len(near.output(begun["execution_id"]).body) == half, "half of it came")
+
+
+def test_output_goes_on_where_a_cut_connection_broke(near, gate, session):
+    begun = near.background(session, "python3", "-c", HALVES, timeout=0)
+    first_half(near, begun)
+    gate.is_shut, before = True, gate.turned_away
+    gate.cut()
+    support.wait_until(lambda: gate.turned_away > before, "it tries to come back")
+    gate.is_shut = False
+    near.write(session, "/workspace/go")
+    assert near.wait(begun["execution_id"])["exit_code"] == 0
+    assert near.output(begun["execution_id"]).body == WHOLE
+
+
+def test_a_cell_keeps_its_variables_over_a_cut(near, gate, session):
+    path = f"/v1/sessions/{session}/code"
+    assert near.post(path, {"code": "x = 6"})["exit_code"] == 0
+    gate.cut()
+    assert near.post(path, {"code": "x * 7"})["results"][0]["data"]["text/plain"] == "42"
+
+
+def test_a_command_is_begun_once_when_the_reply_is_lost(near, gate, session):
+    near.exec(session, "true")
+    gate.is_shut, before = True, gate.turned_away
+    gate.cut()
+    begun = near.background(session, "sh", "-c", "echo once >> /workspace/count", timeout=0)
+    support.wait_until(lambda: gate.turned_away > before, "it tries")
+    gate.is_shut = False
+    assert near.wait(begun["execution_id"])["exit_code"] == 0
+    assert near.read(session, "/workspace/count") == b"once\n"
+
+
+def test_another_broker_goes_on_with_what_runs(near, session):
+    begun = near.background(session, "python3", "-c", HALVES, timeout=0)
+    path = f"/v1/sessions/{session}/code"
+    near.post(path, {"code": "x = 6"})
+    first_half(near, begun)
+    broker = near.bailey("daemon", "status", "--json").json()["broker_pid"]
+    os.kill(broker, signal.SIGKILL)
+
+    def is_back():
+        try:
+            return near.call("GET", f"/v1/sessions/{session}").status == 200
+        except OSError:
+            return False
+    support.wait_until(is_back, "another broker answers")
+    near.write(session, "/workspace/go")
+    assert near.wait(begun["execution_id"])["exit_code"] == 0
+    assert near.output(begun["execution_id"]).body == WHOLE
+    assert near.post(path, {"code": "x * 7"})["results"][0]["data"]["text/plain"] == "42"
+
+
+def test_a_session_that_was_ended_there_is_lost_here(near, target, session):
+    near.exec(session, "true")
+    begun = near.background(session, "sleep", "1000", timeout=0)
+    there = target.get("/v1/sessions")["sessions"]
+    target.end(there[0]["id"])
+    support.wait_until(lambda: near.get(f"/v1/sessions/{session}")["state"] == "ended", "it has ended")
+    assert near.get(f"/v1/sessions/{session}")["end_reason"] == "box_lost"
+    assert begun["execution_id"] and "is lost" in near.said()
+
+
+def test_a_server_that_died_ends_its_sessions_with_its_name():
+    target = tcp.Server()
+    with serve.Daemon(url_env(f"http://127.0.0.1:{target.port}", target.key)) as near:
+        made = near.session()["id"]
+        near.exec(made, "true")
+        near.background(made, "sleep", "1000", timeout=0)
+        target.kill()
+        support.wait_until(lambda: near.get(f"/v1/sessions/{made}")["state"] == "ended",
+                           "the session has ended", 60.0)
+        ended = near.get(f"/v1/sessions/{made}")
+        assert (ended["end_reason"], ended["provider"]) == ("provider_gone", "url"), ended
+        other = near.session()["id"]
+        refused = near.refused("POST", f"/v1/sessions/{other}/exec", 503, "provider_unavailable",
+                               {"argv": ["true"]})
+        assert f"127.0.0.1:{target.port}" in refused["message"], refused
+        near.end(other)
+    target.room.remove()
+
+
+def test_what_a_killed_daemon_left_is_ended_by_the_next_one(target):
+    room = support.Room()
+    env = url_env(f"http://127.0.0.1:{target.port}", target.key)
+    near = serve.Daemon(env, room=room)
+    made = near.session()["id"]
+    near.exec(made, "true")
+    assert len(target.get("/v1/sessions")["sessions"]) == 1
+    near.kill()
+    # The provider host saw its end and has ended the session, unless it died first.
+    with serve.Daemon(env, room=room):
+        support.wait_until(lambda: not target.get("/v1/sessions")["sessions"], "nothing is left there")
+    room.remove()
+
+
+# --- servers that are no Bailey -------------------------------------------------------------------
+
+
+class Plain(http.server.BaseHTTPRequestHandler):
+    """POST /execute as docs/execute.md has it, without walls; or, `garbage`, whatever."""
+
+    def answer(self, status, reply):
+        body = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        if self.server.garbage is not None:
+            self.answer(200, self.server.garbage)
+        else:
+            self.answer(404, {"error": "not found"})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(asked)
+        if self.path != "/execute" or self.server.garbage is not None:
+            self.answer(404, b"?")
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (asked.get("files") or {}).items():
+                with open(f"{folder}/{name}", "wb") as file:
+                    file.write(base64.b64decode(text))
+            program = {"python": [sys.executable, "-c"], "bash": ["bash", "-c"]}[asked["language"]]
+            done = subprocess.run([*program, asked["code"]], cwd=folder, capture_output=True, text=True)
+        self.answer(200, {"status": "success", "stdout": done.stdout, "stderr": done.stderr,
+                          "exit_code": done.returncode, "execution_time_ms": 5,
+                          "files_produced": {"a.txt": base64.b64encode(b"made").decode()}})
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def plain():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plain)
+    server.asked, server.garbage = [], None
+    server.env = url_env(f"http://127.0.0.1:{server.server_address[1]}", "k",
+                         SANDBOX_ISOLATION="process")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_plain_server_runs_code_once(plain):
+    result = run(plain.env, "print(6 * 7); raise SystemExit(3)")
+    assert (result["stdout"], result["exit_code"]) == ("42\n", 3), result
+    assert result["meta"]["runtime"] == "url" and result["meta"]["isolation"]["layers"] == []
+    assert plain.asked[0]["language"] == "python" and "files" not in plain.asked[0]
+
+
+def test_a_plain_server_gets_arguments_environment_and_other_files(plain, tmp_path):
+    (tmp_path / "p.py").write_text("import os, sys\nprint(sys.argv[1:], os.environ['K'])\n")
+    done = support.bailey("run", "--env", "K=v'w", str(tmp_path / "p.py"), "a", "b c", env=plain.env)
+    assert (done.status, done.stdout) == (0, "['a', 'b c'] v'w\n"), done
+    done = support.bailey("exec", "--env", "K=v w", "sh", "-c", "echo $K \"$1\"", "-", "it's", env=plain.env)
+    assert (done.status, done.stdout) == (0, "v w it's\n"), done
+
+
+def test_what_a_plain_server_made_is_fetched(plain, tmp_path):
+    done = support.bailey("run", "--out", str(tmp_path / "out"), "-c", "print(1)", env=plain.env)
+    assert done.status == 0, done
+    assert (tmp_path / "out" / "a.txt").read_bytes() == b"made"
+
+
+def test_a_plain_server_has_no_sessions_and_the_error_says_so(plain):
+    with serve.Daemon(plain.env) as near:
+        made = near.session()["id"]
+        refused = near.refused("POST", f"/v1/sessions/{made}/exec", 501, "not_supported",
+                               {"argv": ["true"]})
+        assert "SANDBOX_TYPE=url" in refused["message"], refused
+        near.end(made)
+        done = near.post("/v1/run", {"code": "print(6 * 7)"})
+        assert done["stdout"] == "42\n", done
+
+
+def test_the_isolation_of_a_plain_server_is_not_believed(plain):
+    done = support.bailey("run", "-c", "print(1)", env={**plain.env, "SANDBOX_ISOLATION": "standard"})
+    assert done.status == 125 and "SANDBOX_ISOLATION=process" in done.stderr, done
+    assert plain.asked == []
+
+
+@pytest.mark.parametrize("garbage", [b"<html>hello</html>", b"\xff\x00", b"[]", b'{"version": 1}'])
+def test_a_server_that_answers_with_something_else_is_named(plain, garbage):
+    plain.garbage = garbage
+    done = support.bailey("run", "-c", "print(1)", env=plain.env)
+    assert done.status == 125 and "neither a Bailey nor" in done.stderr, done
+    assert plain.env["SANDBOX_URL"] in done.stderr, done
+
+
+@pytest.mark.parametrize("what", ["a session that is none", "no session"])
+def test_a_server_that_only_says_it_is_a_bailey_makes_no_box(plain, what):
+    plain.garbage = json.dumps({"version": "0", "runtime": "local"}).encode()
+    done = support.bailey("run", "-c", "print(1)", env=plain.env)
+    assert done.status == 125 and what, done
