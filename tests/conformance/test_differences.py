@@ -46,7 +46,7 @@ def strict(asked):
     done = support.run_json("print(1)", "--isolation", "strict", env=asked.daemon.env)
     if done.error is None:
         return "can be had"
-    # "isolation 'strict' needs what this container does not have: userns, uid_split"
+    # "isolation 'strict' needs what this box does not have: userns, uid_split"
     names = done.error["message"].rpartition(": ")[2].replace(",", " ").split()
     assert names and all(name in asked.meta["isolation"]["missing"] for name in names), done
     return f"refused: {', '.join(f'`{name}`' for name in sorted(names))} missing"

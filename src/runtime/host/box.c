@@ -189,7 +189,7 @@ static int check_minimum(struct host_box *box, struct error *err)
     if (box->host->ops->hint)
         box->host->ops->hint(box->host, hint, sizeof(hint));
     return error_set(err, -EPERM, ERROR_REFUSED,
-                     "isolation '%s' needs what this container does not have: %s%s",
+                     "isolation '%s' needs what this box does not have: %s%s",
                      isolation_name(box->make.minimum), list, hint);
 }
 

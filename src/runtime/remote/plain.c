@@ -1,6 +1,6 @@
 /*
  * plain.c - a box of a server that has POST /execute only (docs/execute.md): files that are put are
- * kept here until its one command comes, which is one call with all of them, and what the reply has
+ * kept here until a command comes, which is one call with all of them, and what the reply has
  * is what there is to read afterwards; see remote_private.h.
  */
 #include <errno.h>
@@ -35,7 +35,6 @@ struct plain {
     struct plain_file *files, *outputs;
     size_t count;
     uint32_t id; /* of the command; 0: none yet */
-    bool keeps, is_over;
     json_t *argv, *env;
     struct remote_call *call;
     uint64_t began_ns;
@@ -72,6 +71,17 @@ static struct plain_file *find_path(struct plain_file *list, const char *path)
     while (list && !str_equal(list->path, path))
         list = list->next;
     return list;
+}
+
+/* A file that was put, by its path or by its name in the working folder. */
+static struct plain_file *find_source(const struct plain *plain, const char *text)
+{
+    struct plain_file *file = plain->files;
+
+    while (file && (!file->path[0] || (!str_equal(file->path, text) &&
+                                       !str_equal(file->path + strlen(WORKSPACE), text))))
+        file = file->next;
+    return file;
 }
 
 static struct plain_file *find_put(struct plain *plain, uint32_t id)
@@ -255,7 +265,7 @@ static int shell_code(const struct plain *plain, struct buf *code)
     json_array_foreach(plain->argv, i, value)
     {
         const char *text = json_string_value(value);
-        bool is_file = find_path(plain->files, text);
+        bool is_file = find_source(plain, text);
 
         r = r < 0 ? r : buf_append_text(code, i == 0 ? "exec " : " ");
         r = r < 0 ? r : add_quoted(code, is_file ? base_name(text) : text);
@@ -298,7 +308,7 @@ static int fill_code(const struct plain *plain, json_t *json, const struct plain
     const char *program = json_string_value(json_array_get(plain->argv, 0));
     const char *first = json_string_value(json_array_get(plain->argv, 1));
     const char *language = language_of(program);
-    struct plain_file *file = first ? find_path(plain->files, first) : NULL;
+    struct plain_file *file = first ? find_source(plain, first) : NULL;
     CLEANUP(buf_free) struct buf code = BUF_INIT(LIMIT_CODE_BYTES + 64 * KIB);
     bool is_simple = json_array_size(plain->argv) == 2 && json_object_size(plain->env) == 0;
     int r = 0;
@@ -353,7 +363,6 @@ static void send_exited(struct remote_box *box, struct message_exited *exited)
 {
     uint8_t payload[128];
 
-    box->plain->is_over = true;
     remote_warden_send(box, FRAME_EXITED, box->plain->id, payload,
                        message_exited_pack(exited, payload, sizeof(payload)));
 }
@@ -443,7 +452,7 @@ static void refuse(struct remote_box *box, uint32_t id, int number)
                        message_fail_pack(&fail, payload, sizeof(payload)));
 }
 
-/* A terminal, input and a second command are more than one call can be. */
+/* Two commands at once, a terminal and input are more than one call can be. */
 static int exec(struct remote_box *box, const struct frame *frame)
 {
     struct plain *plain = box->plain;
@@ -452,11 +461,13 @@ static int exec(struct remote_box *box, const struct frame *frame)
 
     if (message_exec_unpack(frame, &message) < 0)
         return -EPROTO;
-    if (plain->id || message.flags & (EXEC_STDIN | EXEC_PTY | EXEC_KERNEL)) {
+    if (plain->call || message.flags & (EXEC_STDIN | EXEC_PTY | EXEC_KERNEL)) {
         buf_clear(&box->args);
         refuse(box, frame->id, ENOTSUP);
         return 0;
     }
+    json_decref(plain->argv);
+    json_decref(plain->env);
     r = remote_run_strings(box, &message, &plain->argv, &plain->env);
     buf_clear(&box->args);
     if (r == -EPROTO)
