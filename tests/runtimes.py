@@ -1,6 +1,6 @@
 """runtimes.py - each runtime in turn: the tests stay the same, what surrounds them changes.
 
-$BAILEY_RUNTIMES names those that are tried ("local,docker"). `url` starts a second server of its own, whose
+$BAILEY_RUNTIMES names those that are tried ("local,docker,url"). `url` starts a second server of its own, whose
 sessions are the boxes. `clone` is the provider of tests/provider,
 which only builds with -Dtest_provider=true have.
 """
@@ -10,7 +10,7 @@ import os
 import support
 import tcp
 
-RUNTIMES = os.environ.get("BAILEY_RUNTIMES", "local,docker").split(",")
+RUNTIMES = os.environ.get("BAILEY_RUNTIMES", "local,docker,url").split(",")
 OTHERS = [name for name in RUNTIMES if name != "local"]
 
 

@@ -167,7 +167,7 @@ struct config {
         uint64_t pull_wait_ms; /* how long a box waits for an image that the daemon pulls */
     } docker;
 
-    struct { /* with SANDBOX_TYPE=url */
+    struct {                  /* with SANDBOX_TYPE=url */
         const char *address;  /* of the server that has the boxes; NULL: none */
         const char *key_file; /* read by the provider host only; NULL: none */
         const char *ca_file;  /* authorities instead of the system's; NULL: those */

@@ -141,9 +141,9 @@ def written():
 
 
 def test_the_table_of_differences_is_current(request):
-    if sorted(runtimes.RUNTIMES) != ["docker", "local"]:
-        pytest.skip("compares local and docker: BAILEY_RUNTIMES has to name both")
-    now = table({name: observe(request, name) for name in ("local", "docker")})
+    if sorted(runtimes.RUNTIMES) != ["docker", "local", "url"]:
+        pytest.skip("compares local, docker and url: BAILEY_RUNTIMES has to name all")
+    now = table({name: observe(request, name) for name in ("local", "docker", "url")})
     before, there, after = written()
     if os.environ.get("PRINT_RUNTIMES"):
         PAGE.write_text(before + BEGIN + now + END + after, encoding="utf-8")

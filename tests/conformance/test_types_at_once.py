@@ -7,7 +7,7 @@ import pytest
 import serve
 import support
 
-OTHERS = {"local": "clone", "clone": "local", "docker": "local"}
+OTHERS = {"local": "clone", "clone": "local", "docker": "local", "url": "local"}
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ export type ErrorCode =
     | "not_a_terminal"
     | "not_executable"
     | "not_found"
+    | "not_supported"
     | "offset_gone"
     | "path_exists"
     | "path_invalid"
@@ -207,6 +208,7 @@ export interface Entry {
     bytes: number;
     mode: string;
     modified_at: string;
+    special?: "fifo" | "socket" | "device";
 }
 
 export interface ErrorError {
@@ -1104,5 +1106,9 @@ export const DAEMON_SETTINGS: readonly string[] = [
     "SANDBOX_TLS_CERTIFICATE",
     "SANDBOX_TLS_KEY",
     "SANDBOX_TLS_OPTIONAL",
+    "SANDBOX_URL",
+    "SANDBOX_URL_CA_FILE",
+    "SANDBOX_URL_KEY_FILE",
+    "SANDBOX_URL_PROXY",
     "SANDBOX_WARM",
 ];

@@ -34,6 +34,7 @@ static void test_rows_are_whole(void **state)
         assert_true(provider_can(row, PROVIDER_CAN_INSTALL) || row->no_install);
         assert_true(!provider_can(row, PROVIDER_OWN_FILESYSTEM) || row->no_program);
         assert_true(!provider_can(row, PROVIDER_DISK_IS_MEMORY) || row->more_disk);
+        assert_true(!provider_can(row, PROVIDER_ONLY_MEANT) || row->is_meant);
         if (provider_can(row, PROVIDER_HOSTED)) {
             assert_true(row->unavailable && row->gone && row->place);
             assert_ptr_equal(row->ops, &hosted_ops);
@@ -46,7 +47,7 @@ static void test_rows_are_whole(void **state)
 
 static void test_found_or_refused(void **state)
 {
-    static const char *const not_built[] = {"kubernetes", "url", "e2b", "chroot", ""};
+    static const char *const not_built[] = {"kubernetes", "e2b", "chroot", ""};
     const struct provider_row *row = NULL;
     char list[PROVIDER_LIST_MAX];
     struct error err = {0};
@@ -55,6 +56,7 @@ static void test_found_or_refused(void **state)
     assert_int_equal(provider_find("local", &row, &err), 0);
     assert_string_equal(row->name, "local");
     assert_int_equal(provider_find("docker", &row, &err), 0);
+    assert_int_equal(provider_find("url", &row, &err), 0);
     for (size_t i = 0; i < ARRAY_SIZE(not_built); i++) {
         row = NULL;
         assert_int_equal(provider_find(not_built[i], &row, &err), -ENOSYS);

@@ -50,6 +50,7 @@ ErrorCode = Literal[
     "not_a_terminal",
     "not_executable",
     "not_found",
+    "not_supported",
     "offset_gone",
     "path_exists",
     "path_invalid",
@@ -230,12 +231,16 @@ class Dataset(TypedDict):
     bytes: int
 
 
-class Entry(TypedDict):
+class _Entry(TypedDict):
     name: str
     type: Literal["file", "folder", "symlink", "other"]
     bytes: int
     mode: str
     modified_at: str
+
+
+class Entry(_Entry, total=False):
+    special: Literal["fifo", "socket", "device"]
 
 
 class _ErrorError(TypedDict):
@@ -1202,5 +1207,9 @@ DAEMON_SETTINGS = (
     "SANDBOX_TLS_CERTIFICATE",
     "SANDBOX_TLS_KEY",
     "SANDBOX_TLS_OPTIONAL",
+    "SANDBOX_URL",
+    "SANDBOX_URL_CA_FILE",
+    "SANDBOX_URL_KEY_FILE",
+    "SANDBOX_URL_PROXY",
     "SANDBOX_WARM",
 )
