@@ -292,19 +292,19 @@ const struct config_row config_table[_KEY_MAX] = {
                                "any value switches it on, as for Docker's own client",
                                "use TLS and verify the server's certificate with ca.pem",
                                PLACE_DAEMON},
-    [KEY_URL] = {"SANDBOX_URL", "url.address", NULL, "http://host:port or https://host:port",
+    [KEY_URL] = {"SANDBOX_URL", "sandbox.url", NULL, "http://host:port or https://host:port",
                  "address of the server that has the boxes of SANDBOX_TYPE=url; its key is "
                  "SANDBOX_URL_KEY in the environment, or in a file",
                  PLACE_DAEMON},
-    [KEY_URL_KEY_FILE] = {"SANDBOX_URL_KEY_FILE", "url.key_file", NULL, "an absolute path",
+    [KEY_URL_KEY_FILE] = {"SANDBOX_URL_KEY_FILE", "sandbox.url_key_file", NULL, "an absolute path",
                           "file with the key for SANDBOX_URL; SANDBOX_URL_KEY in the environment "
                           "replaces it",
                           PLACE_DAEMON},
-    [KEY_URL_CA_FILE] = {"SANDBOX_URL_CA_FILE", "url.ca_file", NULL, "an absolute path",
+    [KEY_URL_CA_FILE] = {"SANDBOX_URL_CA_FILE", "sandbox.url_ca_file", NULL, "an absolute path",
                          "certificates of the authorities that may sign the certificate of "
                          "SANDBOX_URL, instead of the system's",
                          PLACE_DAEMON},
-    [KEY_URL_PROXY] = {"SANDBOX_URL_PROXY", "url.proxy", NULL, "http://host:port",
+    [KEY_URL_PROXY] = {"SANDBOX_URL_PROXY", "sandbox.url_proxy", NULL, "http://host:port",
                        "HTTP proxy for connections to SANDBOX_URL", PLACE_DAEMON},
     [KEY_PROVIDER_URL] = {NULL, PROVIDER "sandbox_url", NULL, "an http:// or https:// address",
                           "server that runs the code; not together with sandbox_template",

@@ -27,7 +27,6 @@ static const char *const sections[] = {"sandbox",
                                        "server",
                                        "quota",
                                        "docker",
-                                       "url",
                                        "providers",
                                        "providers.model",
                                        "providers.code_interpreter",
@@ -190,7 +189,6 @@ int tree_apply(struct config *config, const char *text, size_t length, const cha
         return 0;
     if (!json_is_object(root))
         return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
-                         "%s: must be a mapping of keys (sandbox:, docker:, url:, providers:)",
-                         name);
+                         "%s: must be a mapping of keys (sandbox:, docker:, providers:)", name);
     return apply_mapping(&tree, "", root);
 }

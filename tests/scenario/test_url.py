@@ -92,8 +92,8 @@ def test_a_wrong_key_is_status_125_with_the_key_and_the_address(target, key):
 def test_the_key_may_be_in_a_file_and_the_settings_in_yaml(target, tmp_path):
     (tmp_path / "key").write_text(target.key + "\n")
     config = tmp_path / "bailey.yaml"
-    config.write_text(f"sandbox:\n  type: url\nurl:\n  address: http://127.0.0.1:{target.port}\n"
-                      f"  key_file: {tmp_path}/key\n")
+    config.write_text(f"sandbox:\n  type: url\n  url: http://127.0.0.1:{target.port}\n"
+                      f"  url_key_file: {tmp_path}/key\n")
     done = support.bailey("run", "--config", str(config), "-c", "print(6 * 7)")
     assert (done.status, done.stdout) == (0, "42\n"), done
 
