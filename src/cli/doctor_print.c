@@ -191,7 +191,7 @@ static int verdict(const struct doctor *doctor, struct buf *to)
     if (doctor->type_err.code)
         return buf_printf(to, "%s\n", doctor->type_err.text);
     if (provider_can(doctor->provider, PROVIDER_HOSTED))
-        return buf_printf(to, "boxes are containers of %s%s\n", doctor->provider->title,
+        return buf_printf(to, "boxes are made by %s%s\n", doctor->provider->title,
                           doctor_provider_is_fine(doctor)
                               ? ": it has all they need"
                               : ", and it is not ready: see the remedies above");

@@ -12,6 +12,7 @@
 #include "cli/sanitize.h"
 #include "cli/show_config.h"
 #include "config/config.h"
+#include "runtime/provider.h"
 
 static const char *key_name(size_t key)
 {
@@ -64,6 +65,18 @@ int show_config_text(const struct config *config, struct buf *to)
     return failed < 0 ? failed : 0;
 }
 
+/* What a provider's host gets from the environment has an effect, and is no key. */
+static bool is_secret(const char *name)
+{
+    const struct provider_row *row;
+
+    for (size_t i = 0; (row = provider_at(i)); i++) {
+        if (row->secret && str_equal(row->secret, name))
+            return true;
+    }
+    return false;
+}
+
 /* Whether a variable would be a key of ours: by its beginning, or known for what is not built in.
  */
 static bool is_meant_for_us(const char *name, size_t length)
@@ -95,7 +108,7 @@ void show_config_unused(char *const *env)
 
         if (!(*env)[length] || !(*env)[length + 1] || !is_meant_for_us(*env, length) ||
             str_format(name, sizeof(name), "%.*s", (int)length, *env) < 0 ||
-            config_key_find(name, &key) == 0)
+            config_key_find(name, &key) == 0 || is_secret(name))
             continue;
         nearest = str_nearest(name, names);
         message_print("%s is set and has no effect: this version has no such key%s%s%s", name,

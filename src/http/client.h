@@ -43,6 +43,8 @@ int http_client_open_at(const struct http_place *place, struct http_client **ret
                         struct error *err);
 /* "Name: value": a header of every call from now on; empty: none. 0 or -ENOMEM. */
 int http_client_set_header(struct http_client *client, const char *header);
+/* Another key for every call from now on: 0, -EINVAL (it cannot be one) or -ENOMEM. */
+int http_client_set_key(struct http_client *client, const char *key);
 void http_client_close(struct http_client *client); /* cancels everything; NULL is fine */
 
 struct http_call {

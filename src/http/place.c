@@ -96,9 +96,10 @@ static int set_files(struct http_client *client, const char *folder)
 }
 
 /* A line break in it would be another header. */
-static int set_key(struct http_client *client, const char *key)
+int http_client_set_key(struct http_client *client, const char *key)
 {
     CLEANUP(buf_free) struct buf header = BUF_INIT(4 * KIB);
+    char *before = client->authorization;
 
     if (strpbrk(key, "\r\n"))
         return -EINVAL;
@@ -106,6 +107,9 @@ static int set_key(struct http_client *client, const char *key)
         return -EINVAL;
     client->authorization = strdup(buf_text(&header));
     explicit_bzero(header.data, header.length);
+    if (before)
+        explicit_bzero(before, strlen(before));
+    free(before);
     return client->authorization ? 0 : -ENOMEM;
 }
 
@@ -123,7 +127,7 @@ int client_place_set(struct http_client *client, const struct http_place *place,
         r = -ENOMEM;
     if (r == 0 && place->ca_file && !(client->ca = strdup(place->ca_file)))
         r = -ENOMEM;
-    if (r == 0 && place->key && (r = set_key(client, place->key)) == -EINVAL)
+    if (r == 0 && place->key && (r = http_client_set_key(client, place->key)) == -EINVAL)
         return error_set(err, r, ERROR_BAD_CONFIG,
                          "the key is not one: it has a line break, or "
                          "is far too long");

@@ -31,7 +31,8 @@ class Asked:
 
     def held_by(self, what):
         by = self.meta["resource_limits"][f"{what}_by"]
-        return {"container": "Docker, read back from it"}.get(
+        engine = "the server" if self.meta["runtime"] == "url" else "Docker, read back from it"
+        return {"container": engine}.get(
             by, "a control group of ours" if by.startswith("cgroup") else by)
 
     def limit(self, what):
@@ -87,10 +88,10 @@ ROWS = {
     "files are confined by Landlock too": layer("landlock", "yes", "no"),
     "a network of its own, without a way out": layer("netns", "yes", "no"),
     "`SANDBOX_ISOLATION=strict`": strict,
-    "the first cell of a session": lambda a: {
+    "the first cell of a session": lambda a: "as on the server" if a.meta["runtime"] == "url" else {
         "cold": "a new interpreter", "zygote": "forked from a zygote", "pool": "from the pool"}.get(
             a.cell.get("warm"), str(a.cell.get("warm"))),
-    "programs and libraries": lambda a: (
+    "programs and libraries": lambda a: "the server's" if a.meta["runtime"] == "url" else (
         "the image's" if a.sh("test -e /bailey/bin/bailey && echo yes") == "yes" else "this machine's `/usr`"),
     "a dataset is": lambda a: (
         "on a disk outside, mounted" if a.sh("grep -c ' /tmp/data ' /proc/self/mountinfo") != "0"

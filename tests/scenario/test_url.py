@@ -98,6 +98,23 @@ def test_the_key_may_be_in_a_file_and_the_settings_in_yaml(target, tmp_path):
     assert (done.status, done.stdout) == (0, "42\n"), done
 
 
+def test_a_file_with_another_key_is_read_again(target, tmp_path):
+    first, second = target.new_key(), target.new_key()
+    (tmp_path / "key").write_text(first)
+    env = {"SANDBOX_TYPE": "url", "SANDBOX_URL": f"http://127.0.0.1:{target.port}",
+           "SANDBOX_URL_KEY_FILE": str(tmp_path / "key")}
+    with serve.Daemon(env) as near:
+        made = near.session()["id"]
+        assert near.exec(made, "echo", "1")["stdout"] == "1\n"
+        (tmp_path / "key").write_text(second)
+        name = first.partition("_")[2].partition(".")[0]
+        gone = [one["id"] for one in target.get("/v1/keys")["keys"] if name in one["id"]]
+        assert len(gone) == 1, (name, gone)
+        target.asked("DELETE", f"/v1/keys/{gone[0]}")
+        assert near.exec(made, "echo", "2")["stdout"] == "2\n"
+        near.end(made)
+
+
 def test_only_the_provider_host_has_the_key(near, target, session):
     near.exec(session, "true")
     broker = near.bailey("daemon", "status", "--json").json()["broker_pid"]
@@ -118,6 +135,7 @@ def test_a_proxy_is_asked_where_one_is_set(target):
 def test_doctor_says_what_answers(target):
     env = url_env(f"http://127.0.0.1:{target.port}", target.key)
     report = support.bailey("doctor", "--json", env=env).json()["url"]
+    assert "no effect" not in support.bailey("config", env=env).stderr
     assert report["ok"] and report["kind"] == "bailey" and report["runtime"] == "local", report
     report = support.bailey("doctor", "--json", env={**env, "SANDBOX_URL_KEY": "no"}).json()["url"]
     assert not report["ok"] and "SANDBOX_URL_KEY" in report["problems"][0]["remedy"], report

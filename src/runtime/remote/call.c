@@ -178,6 +178,10 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
         finish(call, &reply);
         return;
     }
+    if (status == 401 && remote_target_renew_key(remote)) {
+        attempt(call);
+        return;
+    }
     if (call->reply.length > 0)
         json = json_parse(buf_text(&call->reply), call->reply.length, JSON_ALLOW_NUL, NULL);
     reply.json = json;

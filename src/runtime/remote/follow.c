@@ -212,7 +212,9 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     if (run->has_end || run->box->is_lost)
         return;
     str_format(text, sizeof(text), "its output: HTTP status %u", status);
-    if (err->num == 0 && status >= 400 && status < 500 && status != 429)
+    if (err->num == 0 && status == 401 && remote_target_renew_key(run->box->remote))
+        connect_again(run, text);
+    else if (err->num == 0 && status >= 400 && status < 500 && status != 429)
         remote_box_lose(run->box, false, text);
     else
         connect_again(run, err->num < 0 ? err->text : text);

@@ -35,7 +35,7 @@ struct plain {
     struct plain_file *files, *outputs;
     size_t count;
     uint32_t id; /* of the command; 0: none yet */
-    json_t *argv, *env;
+    struct remote_strings strings;
     struct remote_call *call;
     uint64_t began_ns;
 };
@@ -108,8 +108,7 @@ void remote_plain_free(struct remote_box *box)
     remote_call_cancel(plain->call);
     free_files(&plain->files);
     free_files(&plain->outputs);
-    json_decref(plain->argv);
-    json_decref(plain->env);
+    remote_strings_free(&plain->strings);
     free(plain);
     box->plain = NULL;
 }
@@ -256,13 +255,13 @@ static int shell_code(const struct plain *plain, struct buf *code)
     size_t i;
     int r = 0;
 
-    json_object_foreach(plain->env, name, value)
+    json_object_foreach(plain->strings.env, name, value)
     {
         r = r < 0 ? r : buf_printf(code, "export %s=", name);
         r = r < 0 ? r : add_quoted(code, json_string_value(value));
         r = r < 0 ? r : buf_append_text(code, "\n");
     }
-    json_array_foreach(plain->argv, i, value)
+    json_array_foreach(plain->strings.argv, i, value)
     {
         const char *text = json_string_value(value);
         bool is_file = find_source(plain, text);
@@ -276,8 +275,8 @@ static int shell_code(const struct plain *plain, struct buf *code)
 /* JSON of texts is Python, too. */
 static int python_code(const struct plain *plain, const char *file, struct buf *code)
 {
-    CLEANUP(freep) char *env = json_dumps(plain->env, JSON_ENSURE_ASCII);
-    CLEANUP(freep) char *argv = json_dumps(plain->argv, JSON_ENSURE_ASCII);
+    CLEANUP(freep) char *env = json_dumps(plain->strings.env, JSON_ENSURE_ASCII);
+    CLEANUP(freep) char *argv = json_dumps(plain->strings.argv, JSON_ENSURE_ASCII);
     CLEANUP(json_decrefp) json_t *quoted = json_string(file);
     CLEANUP(freep)
     char *name = quoted ? json_dumps(quoted, JSON_ENSURE_ASCII | JSON_ENCODE_ANY) : NULL;
@@ -305,12 +304,13 @@ static const char *language_of(const char *program)
 /* The source as it is, where nothing has to be said besides it. */
 static int fill_code(const struct plain *plain, json_t *json, const struct plain_file **source)
 {
-    const char *program = json_string_value(json_array_get(plain->argv, 0));
-    const char *first = json_string_value(json_array_get(plain->argv, 1));
+    const char *program = json_string_value(json_array_get(plain->strings.argv, 0));
+    const char *first = json_string_value(json_array_get(plain->strings.argv, 1));
     const char *language = language_of(program);
     struct plain_file *file = first ? find_source(plain, first) : NULL;
     CLEANUP(buf_free) struct buf code = BUF_INIT(LIMIT_CODE_BYTES + 64 * KIB);
-    bool is_simple = json_array_size(plain->argv) == 2 && json_object_size(plain->env) == 0;
+    bool is_simple =
+        json_array_size(plain->strings.argv) == 2 && json_object_size(plain->strings.env) == 0;
     int r = 0;
 
     if (file && language && is_simple) {
@@ -466,9 +466,9 @@ static int exec(struct remote_box *box, const struct frame *frame)
         refuse(box, frame->id, ENOTSUP);
         return 0;
     }
-    json_decref(plain->argv);
-    json_decref(plain->env);
-    r = remote_run_strings(box, &message, &plain->argv, &plain->env);
+    remote_strings_free(&plain->strings);
+    plain->strings = (struct remote_strings){0};
+    r = remote_strings_read(box, &message, &plain->strings);
     buf_clear(&box->args);
     if (r == -EPROTO)
         return r;

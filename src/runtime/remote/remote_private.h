@@ -8,7 +8,8 @@
  *
  * Who calls whom: remote.c has the operations of the backend (a box's life) and target.c what is
  * known of the server; warden.c takes frames and gives them to runs.c (commands, cells, kernels;
- * follow.c reads their output, input.c writes to them), to files.c or to plain.c (a server with
+ * strings.c reads what they are, follow.c their
+ * output, input.c writes to them), to files.c or to plain.c (a server with
  * POST /execute only). All of them call through call.c.
  *
  * Everything that a server sends is hostile: sizes are limited, and texts are passed on as texts.
@@ -96,6 +97,8 @@ struct remote {
 
 int remote_target_open(struct remote *remote, struct error *err);
 void remote_target_close(struct remote *remote);
+/* Reads the file of the key again; true: it has another one now, which is used from now on. */
+bool remote_target_renew_key(struct remote *remote);
 /* Asks what it is, unless that is known; then all boxes that wait begin or are refused. */
 void remote_target_ask(struct remote *remote);
 void remote_target_sweep(struct remote *remote); /* ends sessions that an earlier process left */
@@ -156,6 +159,19 @@ void remote_warden_free(struct remote_box *box);
 
 /* ---- runs.c, follow.c, input.c: commands, cells and kernels ---- */
 
+/* strings.c */
+struct remote_strings {
+    json_t *argv, *env;
+    const char *folder; /* borrowed from box->args */
+};
+/* Those of an EXEC: 0, -EPROTO, -EILSEQ (text that is no UTF-8 cannot be sent) or -ENOMEM. */
+int remote_strings_read(struct remote_box *box, const struct message_exec *exec,
+                        struct remote_strings *ret);
+void remote_strings_free(struct remote_strings *strings); /* for CLEANUP() */
+/* The next string with its NUL, which is passed over; NULL: there is none. */
+const char *remote_strings_text(const char **at, size_t *left);
+int remote_strings_variable(json_t *env, const char *text); /* "K=V": 0, -EILSEQ or -ENOMEM */
+
 enum run_kind { RUN_COMMAND, RUN_CELL, RUN_KERNEL };
 
 struct run_output {
@@ -214,9 +230,6 @@ void remote_runs_hello(struct remote_box *box, uint32_t generation);
 void remote_runs_pump(struct remote_box *box); /* there is room for output */
 void remote_runs_free(struct remote_box *box);
 struct remote_run *remote_run_find(struct remote_box *box, uint32_t id);
-/* The strings of an EXEC in box->args, as new references: 0, -EPROTO, -EILSEQ or -ENOMEM. */
-int remote_run_strings(struct remote_box *box, const struct message_exec *exec, json_t **ret_argv,
-                       json_t **ret_env);
 void remote_run_over(
     struct remote_run *run); /* tells the end if all output was sent; may free it */
 void remote_run_started(struct remote_run *run);

@@ -82,81 +82,6 @@ static struct remote_run *run_new(struct remote_box *box, const struct frame *fr
     return run;
 }
 
-/* ---- the strings of an EXEC or a CELL ---- */
-
-/* The next string with its NUL; NULL: there is none. */
-static const char *take_text(const char **at, size_t *left)
-{
-    const char *text = *at, *end = memchr(text, 0, *left);
-
-    if (!end)
-        return NULL;
-    *left -= (size_t)(end - text) + 1;
-    *at = end + 1;
-    return text;
-}
-
-/* "K=V" into {K: V}. Text that is no UTF-8 cannot be sent: -EILSEQ. */
-static int add_variable(json_t *env, const char *text)
-{
-    const char *equals = strchr(text, '=');
-    CLEANUP(freep) char *name = equals ? strndup(text, (size_t)(equals - text)) : NULL;
-
-    if (!name)
-        return equals ? -ENOMEM : 0;
-    return json_object_set_new(env, name, json_string(equals + 1)) < 0 ? -EILSEQ : 0;
-}
-
-struct strings {
-    json_t *argv, *env;
-    const char *folder; /* borrowed from box->args */
-};
-
-static void strings_free(struct strings *strings)
-{
-    json_decref(strings->argv);
-    json_decref(strings->env);
-}
-
-/* 0, -EPROTO, -EILSEQ or -ENOMEM. */
-static int read_strings(struct remote_box *box, const struct message_exec *exec,
-                        struct strings *ret)
-{
-    const char *at = buf_text(&box->args);
-    size_t left = box->args.length;
-    int r = 0;
-
-    ret->argv = json_array();
-    ret->env = json_object();
-    if (!ret->argv || !ret->env)
-        return -ENOMEM;
-    if (left != exec->args_length || exec->argc == 0)
-        return -EPROTO;
-    for (uint32_t i = 0; i < exec->argc + exec->envc; i++) {
-        const char *text = take_text(&at, &left);
-
-        if (!text)
-            return -EPROTO;
-        if (i >= exec->argc)
-            r = r < 0 ? r : add_variable(ret->env, text);
-        else if (json_array_append_new(ret->argv, json_string(text)) < 0)
-            r = -EILSEQ;
-    }
-    ret->folder = take_text(&at, &left);
-    return ret->folder && left == 0 ? r : -EPROTO;
-}
-
-int remote_run_strings(struct remote_box *box, const struct message_exec *exec, json_t **ret_argv,
-                       json_t **ret_env)
-{
-    struct strings strings = {0};
-    int r = read_strings(box, exec, &strings);
-
-    *ret_argv = strings.argv;
-    *ret_env = strings.env;
-    return r;
-}
-
 /* ---- ends ---- */
 
 static void send_end(struct remote_run *run)
@@ -319,7 +244,7 @@ static const char *language_of(const char *driver)
     return NULL;
 }
 
-static json_t *command_json(const struct message_exec *exec, const struct strings *strings)
+static json_t *command_json(const struct message_exec *exec, const struct remote_strings *strings)
 {
     json_t *json = json_pack("{s:O, s:O, s:b, s:b, s:i}", "argv", strings->argv, "env",
                              strings->env, "background", 1, "collect", 0, "timeout", 0);
@@ -337,7 +262,7 @@ static json_t *command_json(const struct message_exec *exec, const struct string
 
 int remote_runs_exec(struct remote_box *box, const struct frame *frame)
 {
-    CLEANUP(strings_free) struct strings strings = {0};
+    CLEANUP(remote_strings_free) struct remote_strings strings = {0};
     struct message_exec exec;
     struct remote_run *run;
     const char *language;
@@ -347,7 +272,7 @@ int remote_runs_exec(struct remote_box *box, const struct frame *frame)
     if (message_exec_unpack(frame, &exec) < 0)
         return -EPROTO;
     is_kernel = exec.flags & EXEC_KERNEL;
-    r = read_strings(box, &exec, &strings);
+    r = remote_strings_read(box, &exec, &strings);
     if (r == -EPROTO)
         return r;
     run = run_new(box, frame, is_kernel ? RUN_KERNEL : RUN_COMMAND);
@@ -379,8 +304,8 @@ static json_t *cell_env(const struct remote_run *kernel, const char *at, size_t 
     const char *text;
 
     while (env && *ret == 0 && left > 0) {
-        text = take_text(&at, &left);
-        *ret = text ? add_variable(env, text) : -EPROTO;
+        text = remote_strings_text(&at, &left);
+        *ret = text ? remote_strings_variable(env, text) : -EPROTO;
     }
     return env;
 }
@@ -394,7 +319,8 @@ static json_t *cell_json(struct remote_box *box, const struct remote_run *kernel
     CLEANUP(json_decrefp) json_t *variables = NULL;
     json_t *json;
 
-    if (cell->flags & CELL_FOLDER && !take_text(&env, &left)) /* its context has it already */
+    if (cell->flags & CELL_FOLDER &&
+        !remote_strings_text(&env, &left)) /* its context has it already */
         *ret = -EPROTO;
     variables = cell_env(kernel, env, left, ret);
 

@@ -26,11 +26,10 @@ struct sweep {
 
 /* ---- the key ---- */
 
-static int read_key_file(struct remote *remote, struct error *err)
+static int read_key_file(const struct remote *remote, struct buf *key, struct error *err)
 {
     const char *path = remote->config->url.key_file;
     CLEANUP(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct buf *key = &remote->key_file;
     int r = fd < 0 ? -errno : buf_read_fd(key, fd);
 
     if (r < 0)
@@ -56,7 +55,30 @@ static int take_key(struct remote *remote, struct error *err)
         unsetenv(REMOTE_ENV_KEY);
         return remote->key ? 0 : error_memory(err);
     }
-    return remote->config->url.key_file ? read_key_file(remote, err) : 0;
+    return remote->config->url.key_file ? read_key_file(remote, &remote->key_file, err) : 0;
+}
+
+static void forget(struct buf *key)
+{
+    if (key->data)
+        explicit_bzero(key->data, key->length);
+    buf_free(key);
+}
+
+bool remote_target_renew_key(struct remote *remote)
+{
+    struct buf key = BUF_INIT(KEY_MAX);
+    struct error err = {0};
+
+    if (remote->key || !remote->config->url.key_file || read_key_file(remote, &key, &err) < 0 ||
+        str_equal(buf_text(&key), buf_text(&remote->key_file)) ||
+        http_client_set_key(remote->client, buf_text(&key)) < 0) {
+        forget(&key);
+        return false;
+    }
+    forget(&remote->key_file);
+    remote->key_file = key;
+    return true;
 }
 
 int remote_target_open(struct remote *remote, struct error *err)
@@ -93,9 +115,7 @@ void remote_target_close(struct remote *remote)
     if (remote->key)
         explicit_bzero(remote->key, strlen(remote->key));
     free(remote->key);
-    if (remote->key_file.data)
-        explicit_bzero(remote->key_file.data, remote->key_file.length);
-    buf_free(&remote->key_file);
+    forget(&remote->key_file);
 }
 
 /* ---- what it is ---- */
