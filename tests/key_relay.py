@@ -1,5 +1,5 @@
 """key_relay.py - a port of the loopback in front of the server's own, for clients that cannot send a
-key: it adds one and hands on everything else as it came, Host and Origin included.
+key, or have another one: it puts its own and hands on everything else as it came, Host and Origin included.
 
     with key_relay.KeyRelay(port, key) as relayed: ...    # the port
 """
@@ -19,7 +19,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             there.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
-                if name.lower() not in HOP:
+                if name.lower() not in HOP | {"authorization"}:
                     there.putheader(name, value)
             there.putheader("Authorization", f"Bearer {self.server.key}")
             there.putheader("Content-Length", str(len(body)))
@@ -56,6 +56,7 @@ class KeyRelay(http.server.ThreadingHTTPServer):
     def __init__(self, target, key):
         super().__init__(("127.0.0.1", 0), Handler)
         self.target, self.key = target, key
+        self.port = self.server_address[1]
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, *_):

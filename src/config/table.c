@@ -292,7 +292,9 @@ const struct config_row config_table[_KEY_MAX] = {
                                "any value switches it on, as for Docker's own client",
                                "use TLS and verify the server's certificate with ca.pem",
                                PLACE_DAEMON},
-    [KEY_URL] = {"SANDBOX_URL", "sandbox.url", NULL, "http://host:port or https://host:port",
+    [KEY_URL] = {"SANDBOX_URL", "sandbox.url", NULL,
+                 "http://host:port or https://host:port; several with commas, each may end with "
+                 ";weight=N",
                  "address of the server that has the boxes of SANDBOX_TYPE=url; its key is "
                  "SANDBOX_URL_KEY in the environment, or in a file",
                  PLACE_DAEMON},

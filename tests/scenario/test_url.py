@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+import key_relay
 import relay
 import serve
 import support
@@ -68,7 +69,7 @@ def test_the_result_says_where_it_ran_and_what_held(target):
 @pytest.mark.parametrize("env, words", [
     ({"SANDBOX_TYPE": "url"}, ["SANDBOX_URL"]),
     ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "localhost:7070"}, ["SANDBOX_URL", "localhost:7070"]),
-    ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://a:1,http://b:2"}, ["SANDBOX_URL", "more than one"]),
+    ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://a:1,http://b:2;weight=x"}, ["SANDBOX_URL", "weight=x"]),
     ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://127.0.0.1:1"}, ["http://127.0.0.1:1"]),
     ({"SANDBOX_TYPE": "url", "SANDBOX_URL": "http://127.0.0.1:1", "SANDBOX_URL_KEY_FILE": "/nowhere"},
      ["SANDBOX_URL_KEY_FILE", "/nowhere"]),
@@ -313,6 +314,61 @@ def test_what_a_killed_daemon_left_is_ended_by_the_next_one(target):
     with serve.Daemon(env, room=room):
         support.wait_until(lambda: not target.get("/v1/sessions")["sessions"], "nothing is left there")
     room.remove()
+
+
+# --- several servers ------------------------------------------------------------------------------
+
+
+def placed(near, count):
+    """That many sessions with boxes."""
+    made = [near.session()["id"] for _ in range(count)]
+    for one in made:
+        assert near.exec(one, "true")["exit_code"] == 0
+    return made
+
+
+def on(server):
+    return len(server.get("/v1/sessions")["sessions"])
+
+
+def test_sessions_go_where_the_load_is_least_for_the_weight(target):
+    with tcp.Server({"SANDBOX_MAX_SESSIONS": "2"}) as other:
+        # There is one key for all of them: here a relay puts the second one's own.
+        with key_relay.KeyRelay(other.port, other.key) as port:
+            addresses = f"http://127.0.0.1:{target.port};weight=2,http://127.0.0.1:{port}"
+            with serve.Daemon(url_env(addresses, target.key)) as near:
+                made = placed(near, 6)
+                assert (on(target), on(other)) == (4, 2)
+                made += placed(near, 2)  # the second one has no place left
+                assert (on(target), on(other)) == (6, 2)
+                for one in made:
+                    near.end(one)
+                support.wait_until(lambda: on(target) + on(other) == 0, "they have ended there")
+
+
+def test_a_server_that_does_not_answer_gets_none_and_one_that_died_loses_only_its_own(target):
+    second = tcp.Server()
+    relayed = key_relay.KeyRelay(second.port, second.key)
+    addresses = f"http://127.0.0.1:1,http://127.0.0.1:{target.port},http://127.0.0.1:{relayed.port}"
+    with serve.Daemon(url_env(addresses, target.key)) as near:
+        made = placed(near, 4)
+        assert (on(target), on(second)) == (2, 2)
+        relayed.__exit__()  # nobody listens there any more
+        second.kill()
+
+        def ended():
+            return [one for one in made if near.get(f"/v1/sessions/{one}")["state"] == "ended"]
+        support.wait_until(lambda: len(ended()) == 2, "those of the dead server have ended", 60.0)
+        for one in ended():
+            assert near.get(f"/v1/sessions/{one}")["end_reason"] == "provider_gone"
+        assert f"127.0.0.1:{relayed.port}" in near.said()
+        alive = [one for one in made if one not in ended()]
+        assert all(near.exec(one, "true")["exit_code"] == 0 for one in alive)
+        alive += placed(near, 2)
+        assert on(target) == 4
+        for one in alive:
+            near.end(one)
+    second.room.remove()
 
 
 # --- servers that are no Bailey -------------------------------------------------------------------

@@ -21,7 +21,7 @@
 #define PAUSE_MAX_MS 1000
 
 struct remote_call {
-    struct remote *remote;
+    struct target *target;
     remote_done done;
     void *ctx;
     struct http_exchange *exchange;
@@ -38,7 +38,7 @@ struct remote_call {
 static void call_free(struct remote_call *call)
 {
     if (call->timer)
-        call->remote->reactor->ops->timer_remove(call->timer);
+        call->target->remote->reactor->ops->timer_remove(call->timer);
     free(call->path);
     free(call->text);
     buf_free(&call->body);
@@ -48,17 +48,12 @@ static void call_free(struct remote_call *call)
 
 /* ---- errors ---- */
 
-static const char *address(const struct remote *remote)
+static int unauthorized(const struct target *target, const char *said, struct error *err)
 {
-    return remote->config->url.address;
-}
-
-static int unauthorized(const struct remote *remote, const char *said, struct error *err)
-{
-    bool has_key = remote->key || remote->config->url.key_file;
+    bool has_key = target->remote->key || target->remote->config->url.key_file;
 
     return error_set(err, -EACCES, ERROR_PROVIDER_UNAVAILABLE,
-                     REMOTE_UNAVAILABLE ": %.200s %s (%.300s). %s", address(remote),
+                     REMOTE_UNAVAILABLE ": %.200s %s (%.300s). %s", target->address,
                      has_key ? "does not accept the key of SANDBOX_URL_KEY" : "requires a key",
                      said[0] ? said : "HTTP status 401",
                      has_key ? "Set SANDBOX_URL_KEY, or the file SANDBOX_URL_KEY_FILE, to a key of "
@@ -66,7 +61,7 @@ static int unauthorized(const struct remote *remote, const char *said, struct er
                              : "Set SANDBOX_URL_KEY or SANDBOX_URL_KEY_FILE");
 }
 
-int remote_refused(const struct remote *remote, unsigned status, const json_t *json,
+int remote_refused(const struct target *target, unsigned status, const json_t *json,
                    struct error *err)
 {
     const json_t *error = json_object_get(json, "error");
@@ -80,7 +75,7 @@ int remote_refused(const struct remote *remote, unsigned status, const json_t *j
         bool is_key = status == 401 || str_equal(code, "forbidden");
 
         if (is_key)
-            r = unauthorized(remote, message ? message : "", err);
+            r = unauthorized(target, message ? message : "", err);
         else
             r = error_set(err, -EACCES, error_code_find(code), "%.600s", message ? message : "");
     } else if (message && code) {
@@ -88,7 +83,7 @@ int remote_refused(const struct remote *remote, unsigned status, const json_t *j
                       message);
     } else {
         r = error_set(err, status == 404 ? -ENOENT : -EPROTO, ERROR_ENGINE,
-                      "%.200s answered with HTTP status %u%s%.300s", address(remote), status,
+                      "%.200s answered with HTTP status %u%s%.300s", target->address, status,
                       message ? ": " : "", message ? message : "");
     }
     if (err && err->code == ERROR_PROVIDER_UNAVAILABLE)
@@ -96,7 +91,7 @@ int remote_refused(const struct remote *remote, unsigned status, const json_t *j
     return r;
 }
 
-int remote_unreachable(const struct remote *remote, const struct error *why, struct error *err)
+int remote_unreachable(const struct target *target, const struct error *why, struct error *err)
 {
     const char *remedy = "Start it, or correct SANDBOX_URL";
 
@@ -116,7 +111,7 @@ int remote_unreachable(const struct remote *remote, const struct error *why, str
         break;
     }
     error_set(err, why->num, ERROR_PROVIDER_UNAVAILABLE, REMOTE_UNAVAILABLE ": %.200s: %.400s. %s",
-              address(remote), why->text, remedy);
+              target->address, why->text, remedy);
     if (err)
         err->provider = "url";
     return why->num;
@@ -141,10 +136,10 @@ static bool try_again(struct remote_call *call)
     call->pause_ms =
         call->pause_ms ? MIN(2 * call->pause_ms, (uint64_t)PAUSE_MAX_MS) : (uint64_t)PAUSE_FIRST_MS;
     if (!call->timer)
-        call->timer = reactor_timer(call->remote->reactor, on_pause_over, call);
+        call->timer = reactor_timer(call->target->remote->reactor, on_pause_over, call);
     if (!call->timer)
         return false;
-    call->remote->reactor->ops->timer_set(call->timer, call->pause_ms);
+    call->target->remote->reactor->ops->timer_set(call->timer, call->pause_ms);
     return true;
 }
 
@@ -166,7 +161,7 @@ static void finish(struct remote_call *call, const struct remote_reply *reply)
 static void on_done(void *ctx, unsigned status, const struct error *err)
 {
     struct remote_call *call = ctx;
-    struct remote *remote = call->remote;
+    struct target *target = call->target;
     struct remote_reply reply = {.status = err->num == 0 ? status : 0};
     CLEANUP(json_decrefp) json_t *json = NULL;
 
@@ -174,11 +169,11 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     if (err->num < 0) {
         if (is_worth_trying(err) && try_again(call))
             return;
-        remote_unreachable(remote, err, &reply.err);
+        remote_unreachable(target, err, &reply.err);
         finish(call, &reply);
         return;
     }
-    if (status == 401 && remote_target_renew_key(remote)) {
+    if (status == 401 && remote_target_renew_key(target->remote)) {
         attempt(call);
         return;
     }
@@ -188,7 +183,7 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     if (status >= 300) {
         const json_t *error = json_object_get(json, "error");
 
-        remote_refused(remote, status, json, &reply.err);
+        remote_refused(target, status, json, &reply.err);
         reply.field = json_string_value(json_object_get(error, "field"));
         if (status == 409 && reply.err.code == ERROR_KEY_RUNNING && try_again(call))
             return;
@@ -233,14 +228,14 @@ static void attempt(struct remote_call *call)
     }
     if (call->once[0])
         headers[1] = call->once;
-    if (http_call_start(call->remote->client, &http, &events, call, &call->exchange, &err) == 0)
+    if (http_call_start(call->target->client, &http, &events, call, &call->exchange, &err) == 0)
         return;
     call->exchange = NULL;
     if (call->timer)
-        call->remote->reactor->ops->timer_remove(call->timer);
-    call->timer = reactor_timer(call->remote->reactor, fail_later, call);
+        call->target->remote->reactor->ops->timer_remove(call->timer);
+    call->timer = reactor_timer(call->target->remote->reactor, fail_later, call);
     if (call->timer)
-        call->remote->reactor->ops->timer_set(call->timer, 0);
+        call->target->remote->reactor->ops->timer_set(call->timer, 0);
 }
 
 static int fill(struct remote_call *call, const struct remote_request *request)
@@ -268,14 +263,14 @@ static int fill(struct remote_call *call, const struct remote_request *request)
     return 0;
 }
 
-struct remote_call *remote_call_start(struct remote *remote, const struct remote_request *request,
+struct remote_call *remote_call_start(struct target *target, const struct remote_request *request,
                                       remote_done done, void *ctx)
 {
     struct remote_call *call = calloc(1, sizeof(*call));
 
     if (!call)
         return NULL;
-    *call = (struct remote_call){.remote = remote,
+    *call = (struct remote_call){.target = target,
                                  .done = done,
                                  .ctx = ctx,
                                  .body = BUF_INIT(LIMIT_MEMORY_MAX),

@@ -56,7 +56,7 @@ static void describe(json_t *report, const json_t *info)
     add_line(report, "sessions", text);
 }
 
-static void ask(struct remote *remote, json_t *report)
+static void ask(struct target *target, json_t *report)
 {
     CLEANUP(buf_free) struct buf reply = BUF_INIT(MIB);
     CLEANUP(json_decrefp) json_t *json = NULL;
@@ -65,8 +65,8 @@ static void ask(struct remote *remote, json_t *report)
     struct error why = {0}, err = {0};
     unsigned status = 0;
 
-    if (http_call(remote->client, &call, &status, &reply, &why) < 0) {
-        remote_unreachable(remote, &why, &err);
+    if (http_call(target->client, &call, &status, &reply, &why) < 0) {
+        remote_unreachable(target, &why, &err);
         add_error(report, &err);
         return;
     }
@@ -83,7 +83,7 @@ static void ask(struct remote *remote, json_t *report)
         break;
     }
     if (status >= 400) {
-        remote_refused(remote, status, json, &err);
+        remote_refused(target, status, json, &err);
         add_error(report, &err);
     } else {
         add_problem(report, "it is neither a Bailey nor a server with POST /execute",
@@ -102,11 +102,12 @@ json_t *remote_doctor(const struct config *config)
         return NULL;
     if (!config->url.address)
         add_problem(report, "SANDBOX_URL is not set", "set it to the address of the server");
-    else if (remote_target_open(&remote, &err) < 0)
+    else if (remote_targets_open(&remote, &err) < 0)
         add_error(report, &err);
     else
-        ask(&remote, report);
-    remote_target_close(&remote);
+        for (size_t i = 0; i < remote.count; i++)
+            ask(&remote.targets[i], report);
+    remote_targets_close(&remote);
     json_object_set_new(report, "ok",
                         json_boolean(json_array_size(json_object_get(report, "problems")) == 0));
     return report;

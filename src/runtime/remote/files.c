@@ -181,7 +181,7 @@ static void call(struct file_op *op, const char *method, const char *path, const
     struct remote_request request = {
         .method = method, .path = path, .json = json, .waits = true, .timeout_ms = 60000};
 
-    op->call = remote_call_start(op->box->remote, &request, on_reply, op);
+    op->call = remote_call_start(op->box->target, &request, on_reply, op);
     if (!op->call)
         finish(op, -ENOMEM);
 }
@@ -252,7 +252,7 @@ static int body_errno(struct file_op *op)
     CLEANUP(json_decrefp) json_t *json = json_parse(buf_text(&op->held), op->held.length, 0, NULL);
     struct error err = {0};
 
-    remote_refused(op->box->remote, op->status, json, &err);
+    remote_refused(op->box->target, op->status, json, &err);
     return remote_result_errno(&err);
 }
 
@@ -335,7 +335,7 @@ static void begin_download(struct file_op *op, const struct message_path *messag
         r = buf_printf(&text, "&length=%llu", (unsigned long long)message->bytes);
     http.path = buf_text(&text);
     if (r == 0)
-        r = http_call_start(op->box->remote->client, &http, &get_events, op, &op->exchange, &err);
+        r = http_call_start(op->box->target->client, &http, &get_events, op, &op->exchange, &err);
     if (r < 0)
         finish(op, r);
 }
@@ -420,7 +420,7 @@ static void begin_upload(struct file_op *op, const struct message_path *message,
 
     http.path = buf_text(&text);
     if (r == 0)
-        r = http_call_start(op->box->remote->client, &http, &put_events, op, &op->exchange, &err);
+        r = http_call_start(op->box->target->client, &http, &put_events, op, &op->exchange, &err);
     if (r < 0)
         finish(op, r);
 }
@@ -521,7 +521,7 @@ static void begin_watch(struct file_op *op, const struct message_path *message, 
         r = buf_append_text(&text, "&recursive=true");
     http.path = buf_text(&text);
     if (r == 0)
-        r = http_call_start(op->box->remote->client, &http, &watch_events, op, &op->exchange, &err);
+        r = http_call_start(op->box->target->client, &http, &watch_events, op, &op->exchange, &err);
     if (r < 0)
         finish(op, r);
 }

@@ -243,7 +243,7 @@ void remote_follow_start(struct remote_run *run)
     sse_reader_free(&run->reader);
     run->reader = SSE_READER_INIT(64 * MIB);
     run->stream_status = 0;
-    if (http_call_start(run->box->remote->client, &call, &stream_events, run, &run->stream, &err) <
+    if (http_call_start(run->box->target->client, &call, &stream_events, run, &run->stream, &err) <
         0)
         connect_again(run, err.text);
 }

@@ -72,7 +72,7 @@ static void send_input(struct remote_run *run)
         return;
     run->input_sending = length;
     run->input_end_sent = ends;
-    run->input_call = remote_call_start(run->box->remote, &request, on_input, run);
+    run->input_call = remote_call_start(run->box->target, &request, on_input, run);
     if (!run->input_call)
         remote_box_lose(run->box, false, "no memory for input");
 }
@@ -119,7 +119,7 @@ static void send_signal(struct remote_run *run)
     request.json = json;
     request.path = remote_box_path(run->box, path, "/processes/%s/signal", run->name);
     run->signal_call =
-        json ? remote_call_start(run->box->remote, &request, on_signalled, run) : NULL;
+        json ? remote_call_start(run->box->target, &request, on_signalled, run) : NULL;
 }
 
 void remote_input_signal(struct remote_run *run, uint32_t number)
@@ -152,7 +152,7 @@ static void send_size(struct remote_run *run)
     run->rows = 0;
     request.json = json;
     request.path = remote_box_path(run->box, path, "/processes/%s/resize", run->name);
-    run->size_call = json ? remote_call_start(run->box->remote, &request, on_sized, run) : NULL;
+    run->size_call = json ? remote_call_start(run->box->target, &request, on_sized, run) : NULL;
 }
 
 static int on_resize(struct remote_run *run, const struct frame *frame)

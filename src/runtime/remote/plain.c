@@ -435,7 +435,7 @@ static int execute(struct remote_box *box)
     if (r < 0)
         return r;
     plain->began_ns = started.start_ns;
-    plain->call = remote_call_start(box->remote, &request, on_executed, box);
+    plain->call = remote_call_start(box->target, &request, on_executed, box);
     if (!plain->call)
         return -ENOMEM;
     remote_warden_send(box, FRAME_STARTED, plain->id, payload,

@@ -92,7 +92,7 @@ static void on_beat_due(void *ctx)
 
     if (self->box.pump.is_over || self->beat)
         return;
-    self->beat = json ? remote_call_start(self->remote, &request, on_beat, self) : NULL;
+    self->beat = json ? remote_call_start(self->target, &request, on_beat, self) : NULL;
     if (!self->beat)
         beat_later(self);
 }
@@ -111,7 +111,7 @@ void remote_box_lose(struct remote_box *self, bool is_gone, const char *reason)
     self->lost = -EPIPE;
     if (is_gone) {
         self->box.why = WHY_PROVIDER_GONE;
-        self->remote->kind = TARGET_UNKNOWN; /* another one may answer at that address later */
+        remote_target_down(self->target);
     }
     log_warning("url: box %u (%s) is lost: %.400s", (unsigned)self->box.facts.number, self->session,
                 reason);
@@ -121,7 +121,7 @@ void remote_box_lose(struct remote_box *self, bool is_gone, const char *reason)
 
 /* ---- creation ---- */
 
-/* The name says whose it is: remote_target_sweep() looks for it. */
+/* The name says whose it is: remote_targets_sweep() looks for it. */
 static void name_session(const struct host_box *box, char name[LIMIT_NAME + 1])
 {
     const char *number = strrchr(box->name, '-'), *life = number;
@@ -149,6 +149,14 @@ static json_t *session_json(const struct host_box *box)
     return json;
 }
 
+/* Another server may have the place that this one has not. */
+static bool is_anothers(const struct remote_reply *reply)
+{
+    return reply->status == 0 || reply->err.code == ERROR_TOO_MANY_SESSIONS ||
+           reply->err.code == ERROR_BUSY || reply->err.code == ERROR_SHUTTING_DOWN ||
+           reply->err.code == ERROR_QUOTA || reply->err.code == ERROR_PROVIDER_UNAVAILABLE;
+}
+
 static void on_created(void *ctx, const struct remote_reply *reply)
 {
     struct remote_box *self = ctx;
@@ -169,6 +177,12 @@ static void on_created(void *ctx, const struct remote_reply *reply)
     }
     if (reply->status > 0)
         self->box.is_there = false;
+    else
+        remote_target_down(self->target);
+    if (is_anothers(reply)) {
+        self->tried |= UINT32_C(1) << (self->target - self->remote->targets);
+        self->box.begins_again = remote_target_is_left(self);
+    }
     if (err.code != ERROR_PROVIDER_UNAVAILABLE)
         error_prefix(&err, "the server of SANDBOX_URL makes no sandbox");
     host_box_fail(&self->box, &err);
@@ -177,12 +191,13 @@ static void on_created(void *ctx, const struct remote_reply *reply)
 static void remote_create(struct host_box *box)
 {
     struct remote_box *self = remote_box_of(box);
-    struct remote_request request = {.method = "POST", .path = "/v1/sessions", .waits = true};
+    struct remote_request request = {.method = "POST", .path = "/v1/sessions"};
     CLEANUP(json_decrefp) json_t *json = NULL;
 
+    request.waits = self->remote->count == 1; /* else another one is asked */
     self->args = BUF_INIT(LIMIT_CELL_TEXT);
     self->out = BUF_INIT(64 * MIB);
-    if (self->remote->kind == TARGET_PLAIN) {
+    if (self->target->kind == TARGET_PLAIN) {
         if (remote_plain_open(self) < 0)
             fail_memory(box);
         else
@@ -190,7 +205,7 @@ static void remote_create(struct host_box *box)
         return;
     }
     request.json = json = session_json(box);
-    self->step = json ? remote_call_start(self->remote, &request, on_created, self) : NULL;
+    self->step = json ? remote_call_start(self->target, &request, on_created, self) : NULL;
     if (!self->step) {
         box->is_there = false;
         fail_memory(box);
@@ -264,7 +279,7 @@ static void on_touched(void *ctx, const struct remote_reply *reply)
         host_box_fail(&self->box, &reply->err);
         return;
     }
-    self->step = remote_call_start(self->remote, &request, on_looked, self);
+    self->step = remote_call_start(self->target, &request, on_looked, self);
     if (!self->step)
         fail_memory(&self->box);
 }
@@ -281,7 +296,7 @@ static void remote_start(struct host_box *box)
         return;
     }
     request.path = remote_box_path(self, path, "/files/stat?path=/workspace");
-    self->step = remote_call_start(self->remote, &request, on_touched, self);
+    self->step = remote_call_start(self->target, &request, on_touched, self);
     if (!self->step)
         fail_memory(box);
 }
@@ -317,7 +332,7 @@ static int remote_remove(struct host_box *box)
         return 0;
     }
     request.path = remote_box_path(self, path, "%s", "");
-    self->step = remote_call_start(self->remote, &request, on_removed, self);
+    self->step = remote_call_start(self->target, &request, on_removed, self);
     return self->step ? 0 : -ENOMEM;
 }
 
@@ -340,6 +355,7 @@ static void remote_cancel(struct host_box *box)
 static void remote_free(struct host_box *box)
 {
     remote_warden_free(remote_box_of(box));
+    remote_target_leave(remote_box_of(box));
 }
 
 /* The server ends it when it was idle for long enough, and the next process looks for it, too. */
@@ -349,7 +365,7 @@ static void remote_leave_behind(struct host_box *box)
 
     if (self->session[0])
         log_warning("url: session %s at %s could not be ended; it ends there when it is idle",
-                    self->session, self->remote->config->url.address);
+                    self->session, self->target->address);
 }
 
 /* ---- the backend ---- */
@@ -362,25 +378,30 @@ static bool is_for_session(const struct host_box *box)
 
 int remote_check(const struct host_box *box, struct error *err)
 {
-    const struct remote *remote = remote_of(box->host);
+    const struct target *target = ((const struct remote_box *)box)->target;
 
-    if (remote->kind != TARGET_PLAIN || !is_for_session(box))
+    if (target->kind != TARGET_PLAIN || !is_for_session(box))
         return 0;
     return error_set(err, -ENOTSUP, ERROR_NOT_SUPPORTED,
                      "SANDBOX_TYPE=url: %.200s has POST /execute only, so it runs code once and "
                      "has no sessions: use a run, or the address of a Bailey",
-                     remote->config->url.address);
+                     target->address);
 }
 
 static void remote_prepare(struct host_box *box)
 {
-    remote_target_ask(remote_box_of(box)->remote);
+    remote_target_place(remote_box_of(box));
 }
 
-/* prepare() is called again for a box that was waiting when the kind was not known. */
+/* Servers that did not answer are asked again what they are. */
 static void remote_again(struct host *host)
 {
-    remote_of(host)->kind = TARGET_UNKNOWN;
+    struct remote *remote = remote_of(host);
+
+    for (size_t i = 0; i < remote->count; i++) {
+        if (remote->targets[i].down_until_ms)
+            remote->targets[i].kind = TARGET_UNKNOWN;
+    }
 }
 
 static void remote_late(struct host_box *box)
@@ -410,7 +431,7 @@ static void remote_timed_out(const struct host *host, struct error *err)
 
 static void remote_hint(const struct host *host, char *text, size_t size)
 {
-    if (remote_of(host)->kind == TARGET_PLAIN)
+    if (remote_of(host)->targets[0].kind == TARGET_PLAIN)
         str_format(text, size,
                    ". A server with POST /execute does not say how it isolates; if you trust it, "
                    "set SANDBOX_ISOLATION=process");
@@ -418,15 +439,17 @@ static void remote_hint(const struct host *host, char *text, size_t size)
 
 static void remote_sweep(struct host *host)
 {
-    remote_target_sweep(remote_of(host));
+    remote_targets_sweep(remote_of(host));
 }
 
 static void remote_leave(struct host *host)
 {
     struct remote *remote = remote_of(host);
 
-    remote_call_cancel(remote->listing);
-    remote->listing = NULL;
+    for (size_t i = 0; i < remote->count; i++) {
+        remote_call_cancel(remote->targets[i].listing);
+        remote->targets[i].listing = NULL;
+    }
 }
 
 static bool remote_is_busy(const struct host *host)
@@ -438,7 +461,7 @@ static void remote_close(struct host *host)
 {
     struct remote *remote = remote_of(host);
 
-    remote_target_close(remote);
+    remote_targets_close(remote);
     free(remote);
 }
 
@@ -453,7 +476,7 @@ static int remote_open(struct host *host, const struct config *config, void **re
     remote->host = host;
     remote->reactor = host_reactor(host);
     remote->config = config;
-    return remote_target_open(remote, err);
+    return remote_targets_open(remote, err);
 }
 
 const struct backend_ops remote_ops = {

@@ -32,15 +32,18 @@
 #include "http/client.h"
 #include "http/sse.h"
 #include "runtime/host/host_box.h"
+#include "runtime/remote/settings.h"
 
 /* How long a server may be unreachable before its boxes are lost. */
 #define REMOTE_PATIENCE_MS 15000
 #define REMOTE_BEAT_MS 10000 /* interval of looking whether a box's session is still there */
+#define REMOTE_DOWN_MS 5000  /* a server that did not answer is not asked for as long */
 #define REMOTE_PATH_MAX 512  /* of a call, without the query */
 /* Frames for the broker that wait; more output is not read from the server. */
 #define REMOTE_OUT_BYTES (256 * KIB)
 
 struct remote;
+struct target;
 struct remote_box;
 
 /* ---- call.c: one call with JSON in its reply ---- */
@@ -65,17 +68,17 @@ struct remote_request {
 
 struct remote_call;
 /* done() comes from the reactor, once; NULL without memory. */
-struct remote_call *remote_call_start(struct remote *remote, const struct remote_request *request,
+struct remote_call *remote_call_start(struct target *target, const struct remote_request *request,
                                       remote_done done, void *ctx);
 void remote_call_cancel(struct remote_call *call); /* done() does not come; NULL is fine */
 
 /* The error of a reply's status and body; `json` may be NULL. Returns err->num. */
-int remote_refused(const struct remote *remote, unsigned status, const json_t *json,
+int remote_refused(const struct target *target, unsigned status, const json_t *json,
                    struct error *err);
 /* The error of an exchange without a reply. */
-int remote_unreachable(const struct remote *remote, const struct error *why, struct error *err);
+int remote_unreachable(const struct target *target, const struct error *why, struct error *err);
 
-/* ---- target.c: the server ---- */
+/* ---- target.c: the servers ---- */
 
 enum target_kind {
     TARGET_UNKNOWN,
@@ -83,25 +86,41 @@ enum target_kind {
     TARGET_PLAIN, /* POST /execute only */
 };
 
+/* One of SANDBOX_URL. */
+struct target {
+    struct remote *remote;
+    char address[REMOTE_ADDRESS_MAX];
+    unsigned weight, boxes; /* boxes of ours that are there */
+    struct http_client *client;
+    enum target_kind kind;
+    uint64_t down_until_ms; /* it did not answer: others are preferred */
+    struct remote_call *probe, *listing;
+};
+
 struct remote {
     struct host *host;
     struct reactor *reactor;
-    struct http_client *client;
     const struct config *config;
     char *key;           /* NULL: none */
     struct buf key_file; /* what the file of keys had when it was read last */
-    enum target_kind kind;
-    struct remote_call *probe, *listing;
+    struct target targets[REMOTE_TARGETS_MAX];
+    size_t count;
     struct sweep *sweeps;
 };
 
-int remote_target_open(struct remote *remote, struct error *err);
-void remote_target_close(struct remote *remote);
+int remote_targets_open(struct remote *remote, struct error *err);
+void remote_targets_close(struct remote *remote);
 /* Reads the file of the key again; true: it has another one now, which is used from now on. */
 bool remote_target_renew_key(struct remote *remote);
-/* Asks what it is, unless that is known; then all boxes that wait begin or are refused. */
-void remote_target_ask(struct remote *remote);
-void remote_target_sweep(struct remote *remote); /* ends sessions that an earlier process left */
+/*
+ * Chooses a server for a box that waits, the least loaded one that answers and that the box has not
+ * tried; it is asked what it is, unless that is known, and the box begins or is refused.
+ */
+void remote_target_place(struct remote_box *box);
+bool remote_target_is_left(const struct remote_box *box); /* one that the box has not tried */
+void remote_target_leave(struct remote_box *box);         /* the box is not there any more */
+void remote_target_down(struct target *target);
+void remote_targets_sweep(struct remote *remote); /* ends sessions that an earlier process left */
 enum target_kind remote_target_kind_of(unsigned status, const json_t *info);
 
 /* ---- a box ---- */
@@ -113,6 +132,8 @@ struct plain;
 struct remote_box {
     struct host_box box;
     struct remote *remote;
+    struct target *target;     /* where it is, or is to be; NULL: nowhere yet */
+    uint32_t tried;            /* bits of the servers that could not make it */
     char session[ID_MAX];      /* its id at the server; empty: none */
     struct remote_call *step;  /* of its life: create, look, remove */
     struct remote_call *beat;  /* looks whether it is still there */

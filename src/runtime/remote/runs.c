@@ -227,7 +227,7 @@ static void start(struct remote_run *run, const char *what)
                                      .waits = true};
 
     run->body = NULL;
-    run->start = body ? remote_call_start(run->box->remote, &request, on_start, run) : NULL;
+    run->start = body ? remote_call_start(run->box->target, &request, on_start, run) : NULL;
     if (!run->start)
         remote_run_fail(run, GUEST_STAGE_EXEC, ENOMEM);
 }
@@ -417,7 +417,7 @@ static void end_kernel(struct remote_run *kernel, int number)
         return;
     kernel->is_removed = true;
     kernel->exited = (struct message_exited){.signal = (uint32_t)number};
-    kernel->start = remote_call_start(kernel->box->remote, &request, on_context_gone, kernel);
+    kernel->start = remote_call_start(kernel->box->target, &request, on_context_gone, kernel);
     if (!kernel->start)
         on_context_gone(kernel, NULL);
 }

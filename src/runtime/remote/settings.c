@@ -2,6 +2,7 @@
 #include "runtime/remote/settings.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -22,24 +23,63 @@ static bool is_address(const char *address)
 
     if (length > 0 && host[length - 1] == '/')
         length--;
-    return length > 0 && length < 512 && strcspn(host, "/?#@\\ \t\r\n\"<>%") >= length;
+    return length > 0 && length < 512 && strcspn(host, "/?#@;\\ \t\r\n\"<>%") >= length;
+}
+
+int remote_settings_next(const char **list, char address[REMOTE_ADDRESS_MAX], unsigned *weight)
+{
+    static const char word[] = ";weight=";
+    size_t length = strcspn(*list, ",");
+    char *semicolon, *end = NULL;
+    unsigned long number = 1;
+
+    if (!**list)
+        return 0;
+    if (length >= REMOTE_ADDRESS_MAX)
+        return -EINVAL;
+    memcpy(address, *list, length);
+    address[length] = 0;
+    semicolon = strchr(address, ';');
+    if (semicolon && str_starts(semicolon, word) && semicolon[strlen(word)] >= '1' &&
+        semicolon[strlen(word)] <= '9')
+        number = strtoul(semicolon + strlen(word), &end, 10);
+    if (semicolon && (!end || *end || number > REMOTE_WEIGHT_MAX))
+        return -EINVAL;
+    if (semicolon)
+        *semicolon = 0;
+    if (!is_address(address) || str_equal(*list + length, ","))
+        return -EINVAL;
+    *weight = (unsigned)number;
+    *list += length + ((*list)[length] == ',');
+    return 1;
+}
+
+static bool is_list(const char *list, bool *has_tls)
+{
+    char address[REMOTE_ADDRESS_MAX];
+    unsigned weight;
+    size_t count = 0;
+    int r;
+
+    while ((r = remote_settings_next(&list, address, &weight)) > 0) {
+        *has_tls = *has_tls && str_starts(address, "https://");
+        count++;
+    }
+    return r == 0 && count > 0 && count <= REMOTE_TARGETS_MAX;
 }
 
 int remote_settings_check(struct config *config, struct error *err)
 {
     const char *address = config->url.address;
+    bool has_tls = true;
 
     if (!address || !address[0])
         return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
                          "SANDBOX_TYPE=url needs SANDBOX_URL: the address of the server with the "
                          "sandboxes, such as http://10.0.0.5:7070");
-    if (strchr(address, ','))
-        return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
-                         "%s: '%.200s' is more than one address, and this version uses one",
-                         config->values[KEY_URL].where, address);
-    if (!is_address(address))
+    if (!is_list(address, &has_tls))
         return config_unusable(config, KEY_URL, err);
-    if (config->url.ca_file && !str_starts(address, "https://"))
+    if (config->url.ca_file && !has_tls)
         return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
                          "SANDBOX_URL_CA_FILE is set and SANDBOX_URL ('%.200s') is without TLS: "
                          "write https:// for http://, or remove SANDBOX_URL_CA_FILE",

@@ -24,6 +24,15 @@ struct config;
     "its server, or set SANDBOX_TYPE=local"
 #define REMOTE_ENV_KEY "SANDBOX_URL_KEY"
 
+#define REMOTE_TARGETS_MAX 16
+#define REMOTE_ADDRESS_MAX 520
+#define REMOTE_WEIGHT_MAX 100
+/*
+ * The next address of a list with commas, "http://a:1,http://b:2;weight=3", and where the rest
+ * begins. 1: there was one; 0: it is the end; -EINVAL: it is no address.
+ */
+int remote_settings_next(const char **list, char address[REMOTE_ADDRESS_MAX], unsigned *weight);
+
 int remote_settings_check(struct config *config, struct error *err);
 int remote_settings_shape(const struct config *config, struct buf *text);
 int remote_settings_check_run(const struct config *config, struct error *err);

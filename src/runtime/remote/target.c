@@ -1,6 +1,10 @@
 /*
- * target.c - the server of SANDBOX_URL: its key, what kind of server it is, and the sessions that
- * an earlier process left there; see remote_private.h.
+ * target.c - the servers of SANDBOX_URL: their key, what kind of server each is, which of them gets
+ * a box, and the sessions that an earlier process left there; see remote_private.h.
+ *
+ * A box goes to the one with the fewest of our boxes for its weight, and stays there. A server that
+ * does not answer is preferred to none only, for REMOTE_DOWN_MS; a box that could not be made there
+ * is made by another one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -65,6 +70,15 @@ static void forget(struct buf *key)
     buf_free(key);
 }
 
+static int set_keys(struct remote *remote, const char *key)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < remote->count && r == 0; i++)
+        r = http_client_set_key(remote->targets[i].client, key);
+    return r;
+}
+
 bool remote_target_renew_key(struct remote *remote)
 {
     struct buf key = BUF_INIT(KEY_MAX);
@@ -72,7 +86,7 @@ bool remote_target_renew_key(struct remote *remote)
 
     if (remote->key || !remote->config->url.key_file || read_key_file(remote, &key, &err) < 0 ||
         str_equal(buf_text(&key), buf_text(&remote->key_file)) ||
-        http_client_set_key(remote->client, buf_text(&key)) < 0) {
+        set_keys(remote, buf_text(&key)) < 0) {
         forget(&key);
         return false;
     }
@@ -81,29 +95,47 @@ bool remote_target_renew_key(struct remote *remote)
     return true;
 }
 
-int remote_target_open(struct remote *remote, struct error *err)
+static int open_one(struct target *target, struct error *err)
 {
-    const struct config *config = remote->config;
-    struct http_place place = {.address = config->url.address,
-                               .ca_file = config->url.ca_file,
-                               .proxy = config->url.proxy,
+    struct remote *remote = target->remote;
+    struct http_place place = {.address = target->address,
+                               .ca_file = remote->config->url.ca_file,
+                               .proxy = remote->config->url.proxy,
                                .reactor = remote->reactor};
+
+    if (!str_starts(target->address, "https://"))
+        place.ca_file = NULL;
+    place.key = remote->key                   ? remote->key
+                : remote->key_file.length > 0 ? buf_text(&remote->key_file)
+                                              : NULL;
+    return http_client_open_at(&place, &target->client, err);
+}
+
+int remote_targets_open(struct remote *remote, struct error *err)
+{
+    const char *list = remote->config->url.address;
     int r;
 
     remote->key_file = BUF_INIT(KEY_MAX);
     r = take_key(remote, err);
-    if (r < 0)
-        return r;
-    place.key = remote->key                   ? remote->key
-                : remote->key_file.length > 0 ? buf_text(&remote->key_file)
-                                              : NULL;
-    return http_client_open_at(&place, &remote->client, err);
+    while (r == 0 && remote->count < REMOTE_TARGETS_MAX) {
+        struct target *target = &remote->targets[remote->count];
+
+        target->remote = remote;
+        if (remote_settings_next(&list, target->address, &target->weight) <= 0)
+            return 0; /* it was checked: it is the end */
+        remote->count++;
+        r = open_one(target, err);
+    }
+    return r;
 }
 
-void remote_target_close(struct remote *remote)
+void remote_targets_close(struct remote *remote)
 {
-    remote_call_cancel(remote->probe);
-    remote_call_cancel(remote->listing);
+    for (size_t i = 0; i < remote->count; i++) {
+        remote_call_cancel(remote->targets[i].probe);
+        remote_call_cancel(remote->targets[i].listing);
+    }
     while (remote->sweeps) {
         struct sweep *sweep = remote->sweeps;
 
@@ -111,7 +143,8 @@ void remote_target_close(struct remote *remote)
         remote_call_cancel(sweep->call);
         free(sweep);
     }
-    http_client_close(remote->client);
+    for (size_t i = 0; i < remote->count; i++)
+        http_client_close(remote->targets[i].client);
     if (remote->key)
         explicit_bzero(remote->key, strlen(remote->key));
     free(remote->key);
@@ -129,21 +162,40 @@ enum target_kind remote_target_kind_of(unsigned status, const json_t *info)
     return status == 404 || status == 405 || status == 501 ? TARGET_PLAIN : TARGET_UNKNOWN;
 }
 
-/* All that wait get the same answer. Refusing frees a box, so the list is read again each time. */
-static void tell_waiting(struct remote *remote, const struct error *failure)
+static uint32_t bit_of(const struct target *target)
 {
+    return UINT32_C(1) << (target - target->remote->targets);
+}
+
+void remote_target_down(struct target *target)
+{
+    target->kind = TARGET_UNKNOWN; /* another one may answer at that address later */
+    target->down_until_ms = clock_now_ms() + REMOTE_DOWN_MS;
+}
+
+/* All that wait for this server get the same answer. Refusing frees a box. */
+static void tell_waiting(struct target *target, const struct error *failure)
+{
+    struct remote *remote = target->remote;
     struct host_box *box = host_boxes(remote->host), *next;
 
     for (; box; box = next) {
+        struct remote_box *self = remote_box_of(box);
         struct error err = *failure;
 
         next = box->next;
-        if (!box->is_waiting)
+        if (!box->is_waiting || self->target != target)
             continue;
-        if (err.num < 0 || remote_check(box, &err) < 0)
-            host_box_refuse(box, &err);
-        else
+        if (err.num == 0 && remote_check(box, &err) == 0) {
             host_box_begin(box);
+            continue;
+        }
+        self->tried |= bit_of(target);
+        remote_target_leave(self);
+        if (remote_target_is_left(self))
+            remote_target_place(self);
+        else
+            host_box_refuse(box, &err);
     }
     host_check_greeting(remote->host);
     host_check_left(remote->host);
@@ -151,39 +203,92 @@ static void tell_waiting(struct remote *remote, const struct error *failure)
 
 static void on_info(void *ctx, const struct remote_reply *reply)
 {
-    struct remote *remote = ctx;
+    struct target *target = ctx;
     struct error err = reply->err;
 
-    remote->probe = NULL;
-    remote->kind = remote_target_kind_of(reply->status, reply->json);
-    if (remote->kind == TARGET_BAILEY || remote->kind == TARGET_PLAIN)
+    target->probe = NULL;
+    target->kind = remote_target_kind_of(reply->status, reply->json);
+    if (target->kind == TARGET_BAILEY || target->kind == TARGET_PLAIN)
         err = (struct error){0};
     else if (err.code != ERROR_PROVIDER_UNAVAILABLE)
         error_set(&err, -EPROTO, ERROR_PROVIDER_UNAVAILABLE,
                   REMOTE_UNAVAILABLE ": %.200s is neither a Bailey nor a server with POST /execute "
                                      "(GET /v1/info: HTTP status %u). Correct SANDBOX_URL",
-                  remote->config->url.address, reply->status);
-    if (err.num < 0)
+                  target->address, reply->status);
+    if (err.num < 0) {
         err.provider = "url";
-    tell_waiting(remote, &err);
+        remote_target_down(target);
+    } else {
+        target->down_until_ms = 0;
+    }
+    tell_waiting(target, &err);
 }
 
-void remote_target_ask(struct remote *remote)
+static void ask(struct target *target)
 {
     struct remote_request request = {.method = "GET", .path = "/v1/info"};
     struct error err = {0};
 
-    if (remote->probe)
+    if (target->probe)
         return;
-    if (remote->kind != TARGET_UNKNOWN) {
-        tell_waiting(remote, &err);
+    if (target->kind != TARGET_UNKNOWN) {
+        tell_waiting(target, &err);
         return;
     }
-    remote->probe = remote_call_start(remote, &request, on_info, remote);
-    if (remote->probe)
+    target->probe = remote_call_start(target, &request, on_info, target);
+    if (target->probe)
         return;
     error_memory(&err);
-    tell_waiting(remote, &err);
+    tell_waiting(target, &err);
+}
+
+/* ---- which one ---- */
+
+/* Whether a box is better placed there: one that answers first, then the one with less load. */
+static bool is_better(const struct target *target, const struct target *other, uint64_t now_ms)
+{
+    bool is_down = target->down_until_ms > now_ms, other_is = other->down_until_ms > now_ms;
+
+    if (is_down != other_is)
+        return other_is;
+    return (uint64_t)target->boxes * other->weight < (uint64_t)other->boxes * target->weight;
+}
+
+static struct target *choose(const struct remote_box *box)
+{
+    struct remote *remote = box->remote;
+    uint64_t now_ms = clock_now_ms();
+    struct target *found = NULL;
+
+    for (size_t i = 0; i < remote->count; i++) {
+        struct target *target = &remote->targets[i];
+
+        if (!(box->tried & bit_of(target)) && (!found || is_better(target, found, now_ms)))
+            found = target;
+    }
+    return found;
+}
+
+bool remote_target_is_left(const struct remote_box *box)
+{
+    return choose(box);
+}
+
+void remote_target_place(struct remote_box *box)
+{
+    remote_target_leave(box);
+    if (!remote_target_is_left(box))
+        box->tried = 0;
+    box->target = choose(box);
+    box->target->boxes++;
+    ask(box->target);
+}
+
+void remote_target_leave(struct remote_box *box)
+{
+    if (box->target)
+        box->target->boxes--;
+    box->target = NULL;
 }
 
 /* ---- what an earlier process left ---- */
@@ -200,8 +305,9 @@ static void on_swept(void *ctx, const struct remote_reply *reply)
     free(sweep);
 }
 
-static void sweep_one(struct remote *remote, const char *id)
+static void sweep_one(struct target *target, const char *id)
 {
+    struct remote *remote = target->remote;
     struct sweep *sweep = calloc(1, sizeof(*sweep));
     char path[REMOTE_PATH_MAX];
     struct remote_request request = {.method = "DELETE", .path = path};
@@ -212,7 +318,7 @@ static void sweep_one(struct remote *remote, const char *id)
     sweep->remote = remote;
     sweep->next = remote->sweeps;
     remote->sweeps = sweep;
-    sweep->call = remote_call_start(remote, &request, on_swept, sweep);
+    sweep->call = remote_call_start(target, &request, on_swept, sweep);
     if (!sweep->call) {
         remote->sweeps = sweep->next;
         free(sweep);
@@ -228,12 +334,13 @@ static bool is_id(const char *id)
 /* This process has no session yet when the listing is asked for, and none of these names ever. */
 static void on_listed(void *ctx, const struct remote_reply *reply)
 {
-    struct remote *remote = ctx;
+    struct target *target = ctx;
+    struct remote *remote = target->remote;
     char prefix[64];
     json_t *session;
     size_t i, count = 0;
 
-    remote->listing = NULL;
+    target->listing = NULL;
     str_format(prefix, sizeof(prefix), "bailey-%s-", host_state(remote->host));
     json_array_foreach(json_object_get(reply->json, "sessions"), i, session)
     {
@@ -247,19 +354,22 @@ static void on_listed(void *ctx, const struct remote_reply *reply)
             is_ours = is_ours || str_ends(box->name, name + strlen(prefix));
         if (is_ours)
             continue;
-        sweep_one(remote, id);
+        sweep_one(target, id);
         count++;
     }
     if (count > 0)
         log_info("url: %zu sessions that an earlier process had left at %s are being ended", count,
-                 remote->config->url.address);
+                 target->address);
     host_check_left(remote->host);
 }
 
-void remote_target_sweep(struct remote *remote)
+void remote_targets_sweep(struct remote *remote)
 {
     struct remote_request request = {.method = "GET", .path = "/v1/sessions"};
 
-    if (host_spec(remote->host)->state)
-        remote->listing = remote_call_start(remote, &request, on_listed, remote);
+    for (size_t i = 0; i < remote->count && host_spec(remote->host)->state; i++) {
+        struct target *target = &remote->targets[i];
+
+        target->listing = remote_call_start(target, &request, on_listed, target);
+    }
 }

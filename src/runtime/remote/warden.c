@@ -105,7 +105,7 @@ static int turn_clock(struct remote_box *box, const struct frame *frame)
         return 0;
     }
     box->clock_id = frame->id;
-    box->clock = remote_call_start(box->remote, &request, on_clock, box);
+    box->clock = remote_call_start(box->target, &request, on_clock, box);
     if (!box->clock)
         remote_warden_done(box, frame->id, -ENOMEM);
     return 0;

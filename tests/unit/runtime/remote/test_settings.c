@@ -51,7 +51,11 @@ static void test_what_is_missing_or_too_much_is_named(void **state)
         const char *text, *said;
     } rows[] = {
         {"sandbox:\n  type: url\n", "needs SANDBOX_URL"},
-        {"sandbox:\n  type: url\n  url: http://a,http://b\n", "more than one address"},
+        {"sandbox:\n  type: url\n  url: http://a,\n", "cannot be used"},
+        {"sandbox:\n  type: url\n  url: http://a;weight=0\n", "cannot be used"},
+        {"sandbox:\n  type: url\n  url: http://a;weight=101\n", "cannot be used"},
+        {"sandbox:\n  type: url\n  url: http://a;load=1\n", "cannot be used"},
+        {"sandbox:\n  type: url\n  url: http://a;weight=1x\n", "cannot be used"},
         {"sandbox:\n  type: url\n  url: http://a\n  url_ca_file: /ca.pem\n", "SANDBOX_URL_CA_FILE"},
     };
     struct error err;
@@ -62,6 +66,27 @@ static void test_what_is_missing_or_too_much_is_named(void **state)
         assert_ptr_equal(err.code, ERROR_BAD_CONFIG);
         assert_non_null(strstr(err.text, rows[i].said));
     }
+}
+
+static void test_a_list_has_addresses_and_weights(void **state)
+{
+    const char *list = "http://a:1,https://b:2;weight=30,http://c/";
+    char address[REMOTE_ADDRESS_MAX];
+    struct error err;
+    unsigned weight;
+
+    (void)state;
+    assert_int_equal(remote_settings_next(&list, address, &weight), 1);
+    assert_string_equal(address, "http://a:1");
+    assert_int_equal(weight, 1);
+    assert_int_equal(remote_settings_next(&list, address, &weight), 1);
+    assert_string_equal(address, "https://b:2");
+    assert_int_equal(weight, 30);
+    assert_int_equal(remote_settings_next(&list, address, &weight), 1);
+    assert_string_equal(address, "http://c/");
+    assert_int_equal(remote_settings_next(&list, address, &weight), 0);
+    assert_int_equal(
+        check("sandbox:\n  type: url\n  url: 'http://a:1,http://b:2;weight=3'\n", &err), 0);
 }
 
 static void test_it_is_meant_where_an_address_is_set(void **state)
@@ -83,6 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_address_is_a_scheme_a_host_and_a_port),
         cmocka_unit_test(test_what_is_missing_or_too_much_is_named),
+        cmocka_unit_test(test_a_list_has_addresses_and_weights),
         cmocka_unit_test(test_it_is_meant_where_an_address_is_set),
     };
 

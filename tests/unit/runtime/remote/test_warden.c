@@ -16,14 +16,15 @@
 #include "wire/file_message.h"
 
 static struct config config = {.url = {.address = "http://server:1"}};
-static struct remote remote = {.config = &config};
+static struct remote remote = {.config = &config, .targets = {{.address = "http://server:1"}}};
 static struct remote_box *box;
 
 static int begin(void **state)
 {
     (void)state;
     box = calloc(1, sizeof(*box));
-    box->remote = &remote;
+    box->remote = remote.targets[0].remote = &remote;
+    box->target = &remote.targets[0];
     box->args = BUF_INIT(LIMIT_CELL_TEXT);
     box->out = BUF_INIT(16 * MIB);
     return 0;
@@ -253,13 +254,13 @@ static void test_a_refusal_keeps_its_code_and_its_words(void **state)
     struct error err = {0};
 
     (void)state;
-    remote_refused(&remote, 507, full, &err);
+    remote_refused(&remote.targets[0], 507, full, &err);
     assert_ptr_equal(err.code, ERROR_DISK_FULL);
     assert_string_equal(err.text, "no room");
     assert_int_equal(remote_result_errno(&err), -ENOSPC);
-    remote_refused(&remote, 502, NULL, &err); /* not of a Bailey */
+    remote_refused(&remote.targets[0], 502, NULL, &err); /* not of a Bailey */
     assert_non_null(strstr(err.text, "http://server:1 answered with HTTP status 502"));
-    remote_refused(&remote, 401, NULL, &err);
+    remote_refused(&remote.targets[0], 401, NULL, &err);
     assert_ptr_equal(err.code, ERROR_PROVIDER_UNAVAILABLE);
     assert_string_equal(err.provider, "url");
     assert_non_null(strstr(err.text, "SANDBOX_URL_KEY"));
