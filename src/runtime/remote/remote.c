@@ -119,7 +119,71 @@ void remote_box_lose(struct remote_box *self, bool is_gone, const char *reason)
         self->remote->reactor->ops->timer_set(self->wake_timer, 0);
 }
 
-/* ---- creation ---- */
+/* ---- creation: a session, its box by the first call, and what that is ---- */
+
+static uint32_t layers_of(const json_t *session)
+{
+    json_t *layers = json_object_get(json_object_get(session, "isolation"), "layers"), *name;
+    uint32_t bits = 0;
+    size_t i;
+
+    json_array_foreach(layers, i, name)
+    {
+        for (int layer = 0; layer < _ISOLATION_LAYER_MAX; layer++) {
+            if (str_equal(isolation_layer_table[layer].name, json_string_value(name)))
+                bits |= ISOLATION_LAYER_BIT(layer);
+        }
+    }
+    return bits;
+}
+
+static void on_looked(void *ctx, const struct remote_reply *reply)
+{
+    struct remote_box *self = ctx;
+    struct host_box *box = &self->box;
+    uint32_t layers = layers_of(reply->json);
+    bool has_group = layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP);
+
+    self->step = NULL;
+    if (reply->err.num < 0) {
+        host_box_fail(box, &reply->err);
+        return;
+    }
+    box->seen = (struct host_seen){.layers = layers,
+                                   .has_memory = has_group,
+                                   .has_pids = has_group,
+                                   .has_cpu = has_group && box->make.cpu_millis > 0};
+    host_box_created(box);
+}
+
+static void on_touched(void *ctx, const struct remote_reply *reply)
+{
+    struct remote_box *self = ctx;
+    char path[REMOTE_PATH_MAX];
+    struct remote_request request = {
+        .method = "GET", .path = remote_box_path(self, path, "%s", ""), .waits = true};
+
+    self->step = NULL;
+    if (reply->err.num < 0) {
+        host_box_fail(&self->box, &reply->err);
+        return;
+    }
+    self->step = remote_call_start(self->target, &request, on_looked, self);
+    if (!self->step)
+        fail_memory(&self->box);
+}
+
+/* As long as the server takes: it may have to pull an image. */
+static void touch(struct remote_box *self)
+{
+    char path[REMOTE_PATH_MAX];
+    struct remote_request request = {.method = "GET", .waits = true, .timeout_ms = HOST_MAKE_MS};
+
+    request.path = remote_box_path(self, path, "/files/stat?path=/workspace");
+    self->step = remote_call_start(self->target, &request, on_touched, self);
+    if (!self->step)
+        fail_memory(&self->box);
+}
 
 /* The name says whose it is: remote_targets_sweep() looks for it. */
 static void name_session(const struct host_box *box, char name[LIMIT_NAME + 1])
@@ -172,7 +236,7 @@ static void on_created(void *ctx, const struct remote_reply *reply)
         self->idle_s =
             (uint64_t)MAX(json_number_value(json_object_get(reply->json, "idle_timeout_s")), 1.0);
         self->idle_s = MIN(self->idle_s, UINT64_C(86400));
-        host_box_created(&self->box);
+        touch(self);
         return;
     }
     if (reply->status > 0)
@@ -228,77 +292,14 @@ static void remote_attach(struct host_box *box)
         fail_memory(box);
 }
 
-/* ---- start: the first call makes the session's box, the second says what it is ---- */
-
-static uint32_t layers_of(const json_t *session)
-{
-    json_t *layers = json_object_get(json_object_get(session, "isolation"), "layers"), *name;
-    uint32_t bits = 0;
-    size_t i;
-
-    json_array_foreach(layers, i, name)
-    {
-        for (int layer = 0; layer < _ISOLATION_LAYER_MAX; layer++) {
-            if (str_equal(isolation_layer_table[layer].name, json_string_value(name)))
-                bits |= ISOLATION_LAYER_BIT(layer);
-        }
-    }
-    return bits;
-}
-
-static void on_looked(void *ctx, const struct remote_reply *reply)
-{
-    struct remote_box *self = ctx;
-    struct host_box *box = &self->box;
-    uint32_t layers = layers_of(reply->json);
-    bool has_group = layers & ISOLATION_LAYER_BIT(ISOLATION_LAYER_CGROUP);
-
-    self->step = NULL;
-    if (reply->err.num < 0) {
-        host_box_fail(box, &reply->err);
-        return;
-    }
-    box->seen = (struct host_seen){.layers = layers,
-                                   .has_memory = has_group,
-                                   .has_pids = has_group,
-                                   .has_cpu = has_group && box->make.cpu_millis > 0};
-    start_beat(self);
-    remote_warden_ready(self, layers);
-    host_box_started(box);
-}
-
-static void on_touched(void *ctx, const struct remote_reply *reply)
-{
-    struct remote_box *self = ctx;
-    char path[REMOTE_PATH_MAX];
-    struct remote_request request = {
-        .method = "GET", .path = remote_box_path(self, path, "%s", ""), .waits = true};
-
-    self->step = NULL;
-    if (reply->err.num < 0) {
-        host_box_fail(&self->box, &reply->err);
-        return;
-    }
-    self->step = remote_call_start(self->target, &request, on_looked, self);
-    if (!self->step)
-        fail_memory(&self->box);
-}
-
 static void remote_start(struct host_box *box)
 {
     struct remote_box *self = remote_box_of(box);
-    char path[REMOTE_PATH_MAX];
-    struct remote_request request = {.method = "GET", .waits = true, .timeout_ms = 60000};
 
-    if (self->plain) { /* what confines it is not known */
-        remote_warden_ready(self, 0);
-        host_box_started(box);
-        return;
-    }
-    request.path = remote_box_path(self, path, "/files/stat?path=/workspace");
-    self->step = remote_call_start(self->target, &request, on_touched, self);
-    if (!self->step)
-        fail_memory(box);
+    if (!self->plain)
+        start_beat(self);
+    remote_warden_ready(self, box->seen.layers); /* a plain server does not say */
+    host_box_started(box);
 }
 
 static void remote_inspect(struct host_box *box)
