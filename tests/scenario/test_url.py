@@ -404,7 +404,8 @@ class Plain(http.server.BaseHTTPRequestHandler):
             done = subprocess.run([*program, asked["code"]], cwd=folder, capture_output=True, text=True)
         self.answer(200, {"status": "success", "stdout": done.stdout, "stderr": done.stderr,
                           "exit_code": done.returncode, "execution_time_ms": 5,
-                          "files_produced": {"a.txt": base64.b64encode(b"made").decode()}})
+                          "files_produced": {"a.txt": base64.b64encode(b"made").decode(),
+                                             "large": base64.b64encode(bytes(2_000_000)).decode()}})
 
     def log_message(self, *_):
         pass
@@ -441,6 +442,12 @@ def test_what_a_plain_server_made_is_fetched(plain, tmp_path):
     done = support.bailey("run", "--out", str(tmp_path / "out"), "-c", "print(1)", env=plain.env)
     assert done.status == 0, done
     assert (tmp_path / "out" / "a.txt").read_bytes() == b"made"
+    assert (tmp_path / "out" / "large").read_bytes() == bytes(2_000_000)
+
+
+def test_much_output_of_a_plain_server_comes_whole(plain):
+    done = support.bailey("run", "-c", "print('x' * 3_000_000)", env=plain.env)
+    assert (done.status, len(done.out)) == (0, 3_000_001)
 
 
 def test_a_plain_server_has_no_sessions_and_the_error_says_so(plain):

@@ -162,7 +162,11 @@ static void on_event(void *ctx, const char *id, const char *event, const char *d
 
 static void on_status(void *ctx, unsigned status)
 {
-    ((struct remote_run *)ctx)->stream_status = status;
+    struct remote_run *run = ctx;
+
+    run->stream_status = status;
+    if (status == 200) /* it may be silent for long */
+        run->cut_since_ms = 0;
 }
 
 static int on_data(void *ctx, const void *data, size_t length)
@@ -171,7 +175,6 @@ static int on_data(void *ctx, const void *data, size_t length)
 
     if (run->stream_status != 200)
         return 0;
-    run->cut_since_ms = 0;
     if (sse_read(&run->reader, data, length, on_event, run) < 0) {
         remote_box_lose(run->box, false, "the server sent an event that is too large");
         return -1;

@@ -31,7 +31,20 @@ struct plain_file {
     struct buf data;
 };
 
+/* Bytes on their way to the broker, as far as its window goes. */
+struct plain_send {
+    struct plain_send *next;
+    enum frame_type type; /* FRAME_OUTPUT or FRAME_DATA */
+    uint32_t id;
+    uint8_t stream;
+    struct buf data;
+    uint64_t sent, acked;
+};
+
 struct plain {
+    struct plain_send *sends;
+    struct message_exited exited;
+    bool has_end; /* `exited` is known, and told when all output is sent */
     struct plain_file *files, *outputs;
     size_t count;
     uint32_t id; /* of the command; 0: none yet */
@@ -93,6 +106,119 @@ static struct plain_file *find_put(struct plain *plain, uint32_t id)
     return file;
 }
 
+/* ---- bytes to the broker ---- */
+
+static void send_free(struct plain *plain, struct plain_send *send)
+{
+    struct plain_send **at = &plain->sends;
+
+    while (*at != send)
+        at = &(*at)->next;
+    *at = send->next;
+    buf_free(&send->data);
+    free(send);
+}
+
+static void drop_output(struct plain *plain)
+{
+    struct plain_send *next;
+
+    for (struct plain_send *send = plain->sends; send; send = next) {
+        next = send->next;
+        if (send->type == FRAME_OUTPUT)
+            send_free(plain, send);
+    }
+}
+
+static bool has_output(const struct plain *plain)
+{
+    for (const struct plain_send *send = plain->sends; send; send = send->next) {
+        if (send->type == FRAME_OUTPUT)
+            return true;
+    }
+    return false;
+}
+
+static void pump(struct remote_box *box)
+{
+    struct plain *plain = box->plain;
+    struct plain_send *next;
+    uint8_t payload[128];
+
+    for (struct plain_send *send = plain->sends; send; send = next) {
+        size_t room = WIRE_STREAM_WINDOW - (size_t)(send->sent - send->acked);
+        size_t part = MIN(room, send->data.length - (size_t)send->sent);
+
+        next = send->next;
+        remote_warden_send_bytes(box, send->type, send->id, send->stream, send->sent,
+                                 buf_text(&send->data) + send->sent, part);
+        send->sent += part;
+        if (send->sent < send->data.length)
+            continue;
+        if (send->type == FRAME_DATA)
+            remote_warden_done(box, send->id, 0);
+        send_free(plain, send);
+    }
+    if (!plain->has_end || has_output(plain))
+        return;
+    plain->has_end = false;
+    remote_warden_send(box, FRAME_EXITED, plain->id, payload,
+                       message_exited_pack(&plain->exited, payload, sizeof(payload)));
+}
+
+/* Without memory the box is lost. */
+static void send_later(struct remote_box *box, enum frame_type type, uint32_t id, uint8_t stream,
+                       const void *data, size_t length)
+{
+    struct plain_send *send = calloc(1, sizeof(*send));
+
+    if (send) {
+        *send = (struct plain_send){.next = box->plain->sends,
+                                    .type = type,
+                                    .id = id,
+                                    .stream = stream,
+                                    .data = BUF_INIT(64 * MIB)};
+        box->plain->sends = send;
+    }
+    if (!send || buf_append(&send->data, data, length) < 0)
+        remote_box_lose(box, false, "no memory for output");
+}
+
+/* A download or an upload; one that has ended is not there. */
+static void cancel(struct remote_box *box, uint32_t id)
+{
+    struct plain_send *send = box->plain->sends;
+    struct plain_file *put = find_put(box->plain, id);
+
+    while (send && (send->id != id || send->type != FRAME_DATA))
+        send = send->next;
+    if (!send && (!put || id == 0))
+        return;
+    if (send)
+        send_free(box->plain, send);
+    else
+        put->id = 0;
+    remote_warden_done(box, id, -ECANCELED);
+}
+
+static int on_ack(struct remote_box *box, const struct frame *frame)
+{
+    struct plain_send *send = box->plain->sends;
+    struct message_ack ack;
+
+    if (message_ack_unpack(frame, &ack) < 0)
+        return -EPROTO;
+    while (send && (send->id != frame->id || send->stream != ack.stream))
+        send = send->next;
+    if (!send) /* all of it was sent */
+        return 0;
+    if (ack.offset > send->sent)
+        return -EPROTO;
+    send->acked = MAX(send->acked, ack.offset);
+    pump(box);
+    return 0;
+}
+
 int remote_plain_open(struct remote_box *box)
 {
     box->plain = calloc(1, sizeof(*box->plain));
@@ -106,6 +232,8 @@ void remote_plain_free(struct remote_box *box)
     if (!plain)
         return;
     remote_call_cancel(plain->call);
+    while (plain->sends)
+        send_free(plain, plain->sends);
     free_files(&plain->files);
     free_files(&plain->outputs);
     remote_strings_free(&plain->strings);
@@ -198,7 +326,6 @@ static int list(struct remote_box *box, const struct frame *frame, const char *p
     return 0;
 }
 
-/* At once: it is not larger than what the windows of a few downloads hold. */
 static int get(struct remote_box *box, const struct frame *frame, const char *path,
                const struct message_path *message)
 {
@@ -213,13 +340,9 @@ static int get(struct remote_box *box, const struct frame *frame, const char *pa
     length = file->data.length - offset;
     if (message->bytes > 0)
         length = (size_t)MIN(message->bytes, (uint64_t)length);
-    if (length > WIRE_STREAM_WINDOW) {
-        remote_warden_done(box, frame->id, -EFBIG);
-        return 0;
-    }
     send_entry(box, frame->id, "", length);
-    remote_warden_send_bytes(box, FRAME_DATA, frame->id, 0, 0, file->data.data + offset, length);
-    remote_warden_done(box, frame->id, 0);
+    send_later(box, FRAME_DATA, frame->id, 0, buf_text(&file->data) + offset, length);
+    pump(box);
     return 0;
 }
 
@@ -351,20 +474,18 @@ static int fill_files(const struct plain *plain, json_t *json, const struct plai
 
 static void send_text(struct remote_box *box, uint8_t stream, const json_t *text, uint64_t *ret)
 {
-    size_t length = MIN(json_string_length(text), (size_t)WIRE_STREAM_WINDOW);
-
-    if (length > 0)
-        remote_warden_send_bytes(box, FRAME_OUTPUT, box->plain->id, stream, 0,
-                                 json_string_value(text), length);
-    *ret = length;
+    *ret = json_string_length(text);
+    if (*ret > 0)
+        send_later(box, FRAME_OUTPUT, box->plain->id, stream, json_string_value(text),
+                   json_string_length(text));
 }
 
-static void send_exited(struct remote_box *box, struct message_exited *exited)
+/* Told behind the output. */
+static void send_exited(struct remote_box *box, const struct message_exited *exited)
 {
-    uint8_t payload[128];
-
-    remote_warden_send(box, FRAME_EXITED, box->plain->id, payload,
-                       message_exited_pack(exited, payload, sizeof(payload)));
+    box->plain->exited = *exited;
+    box->plain->has_end = true;
+    pump(box);
 }
 
 static void take_outputs(struct plain *plain, json_t *produced)
@@ -461,7 +582,7 @@ static int exec(struct remote_box *box, const struct frame *frame)
 
     if (message_exec_unpack(frame, &message) < 0)
         return -EPROTO;
-    if (plain->call || message.flags & (EXEC_STDIN | EXEC_PTY | EXEC_KERNEL)) {
+    if (plain->call || plain->has_end || message.flags & (EXEC_STDIN | EXEC_PTY | EXEC_KERNEL)) {
         buf_clear(&box->args);
         refuse(box, frame->id, ENOTSUP);
         return 0;
@@ -487,6 +608,7 @@ static void end(struct remote_box *box, int number)
 
     remote_call_cancel(box->plain->call);
     box->plain->call = NULL;
+    drop_output(box->plain);
     send_exited(box, &exited);
 }
 
@@ -508,6 +630,11 @@ int remote_plain_frame(struct remote_box *box, const struct frame *frame)
     case FRAME_SIGNAL:
         if (frame->id == plain->id && plain->call)
             end(box, SIGKILL);
+        return 0;
+    case FRAME_ACK:
+        return on_ack(box, frame);
+    case FRAME_CANCEL:
+        cancel(box, frame->id);
         return 0;
     case FRAME_STAT:
     case FRAME_MKDIR:

@@ -564,7 +564,8 @@ void remote_runs_hello(struct remote_box *box, uint32_t generation)
 
     for (struct remote_run *run = box->runs; run; run = run->next) {
         run->is_quiet = true;
-        send_inventory(run, generation);
+        if (!run->is_forgotten)
+            send_inventory(run, generation);
     }
     remote_warden_send(box, FRAME_WELCOME, generation, payload,
                        message_number_pack(box->highest, payload, sizeof(payload)));
