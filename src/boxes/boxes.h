@@ -163,6 +163,25 @@ const struct launch_file *launch_zygote_module(void);
 #define CONTAINER_VARIABLES "BAILEY_TEMPLATE_ENV"
 _Noreturn void warden_inside(void);
 
+/*
+ * `bailey` executed beside the engine, in a container that is itself the only box: argv is
+ * {"bailey", WARDEN_BESIDE_WORD}. Frames come and go over descriptor 0, a stream socket; an error
+ * at the start is written to 2. This process keeps its rights and forks the warden, which has
+ * none. When the warden has ended, or SIGTERM came, it ends all that descends from it, removes all
+ * that the guest's id has left (boxes/leftovers.c), and exits: then nothing of the box is there.
+ * Does not return. The variables of its environment:
+ */
+#define WARDEN_BESIDE_WORD "warden-beside"
+#define BESIDE_GUEST "BAILEY_BOX_GUEST"   /* the guest's id; not set: the caller's */
+#define BESIDE_MEMORY "BAILEY_BOX_MEMORY" /* bytes, as the next one */
+#define BESIDE_DISK "BAILEY_BOX_DISK"
+#define BESIDE_PIDS "BAILEY_BOX_PIDS"
+#define BESIDE_CPU "BAILEY_BOX_CPU"       /* thousandths of a processor; 0: all */
+#define BESIDE_PYTHON "BAILEY_BOX_PYTHON" /* path of the interpreter; not set: none */
+#define BESIDE_BINDS "BAILEY_BOX_BINDS"   /* folders that the guest may read too; "A:B" */
+#define BESIDE_LOCK "BAILEY_BOX_LOCK"     /* a file that one such process holds at a time */
+_Noreturn void warden_beside(void);
+
 /* argv and environment of this process: a warden must not carry them into its box. */
 void launch_remember_arguments(int argc, char **argv, char **env);
 

@@ -63,9 +63,43 @@ int own_programs_write(struct plan_builder *builder, const struct launch_spec *s
 /* private.c: a box without namespaces lives in a folder of the host */
 int private_plan(struct plan_builder *builder, const struct launch_spec *spec,
                  const struct id_plan *ids, struct launched *launched, struct error *err);
+/* What a guest may read of a machine whose files it sees, and where it may write: its shares. */
+void private_rules(struct plan_builder *builder, const struct launch_spec *spec);
 unsigned private_tasks(uid_t id); /* threads that an id has on this host now */
 void private_remove(const char *folder);
 void private_sweep(void);
+
+/* promised.c: the paths that a box promises, as folders of the container that is the only box */
+#define PROMISED_MAX 8
+struct promised {
+    struct promised_folder {
+        const char *path;
+        int fd;       /* -1: not taken */
+        bool is_made; /* by us: it is removed again */
+        uid_t uid;    /* what it had before, if it was there */
+        gid_t gid;
+        mode_t mode;
+    } folders[PROMISED_MAX];
+    size_t count;
+    bool has_link; /* /mnt/data is ours */
+};
+/*
+ * Takes all of them for the guest, or none: then *ret_path is the one that is in use by others or
+ * cannot be made, and the result the reason.
+ */
+int promised_take(struct promised *promised, uid_t guest, const char **ret_path);
+void promised_plan(struct plan_builder *builder); /* the shares, and what is read besides */
+int promised_files(void);                         /* /bailey: the drivers of kernels */
+#define PROMISED_MARK ".bailey-box" /* a file of /bailey: it is ours */
+int drivers_write(const char *folder); /* the same in another folder of ours */
+/* Must: come after leftovers_files(). What was there before has its owner again. */
+void promised_give_back(struct promised *promised);
+
+/* leftovers.c: what an id has left, which no other process of the container has */
+void leftovers_processes(uid_t id); /* until there is none */
+void leftovers_ipc(uid_t id);       /* System V shared memory, semaphores, message queues */
+/* Files and folders that belong to it, below the path and in all file systems mounted there. */
+void leftovers_files(uid_t id, const char *path);
 
 /* child.c: the cloned child, up to the warden's loop */
 #define GO_SPLIT 1u  /* FRAME_GO: two ids are mapped */

@@ -145,6 +145,16 @@ int private_plan(struct plan_builder *builder, const struct launch_spec *spec,
         r = own_programs_write(builder, spec, launched->folder, err);
     if (r < 0)
         return r;
+    private_rules(builder, spec);
+    if (builder->is_full)
+        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "too many folders to show");
+    return 0;
+}
+
+void private_rules(struct plan_builder *builder, const struct launch_spec *spec)
+{
+    const struct sandbox_plan *plan = &builder->plan;
+
     for (size_t i = 0; i < ARRAY_SIZE(readable); i++) {
         struct stat status;
 
@@ -163,9 +173,6 @@ int private_plan(struct plan_builder *builder, const struct launch_spec *spec,
         if (plan->share_path[i])
             plan_builder_rule(builder, RULE_WRITE_DIR, plan->share_path[i]);
     }
-    if (builder->is_full)
-        return error_set(err, -E2BIG, ERROR_TOO_LARGE, "too many folders to show");
-    return 0;
 }
 
 unsigned private_tasks(uid_t id)

@@ -178,6 +178,7 @@ static int open_all(struct broker *broker, struct error *err)
             : config_load_text(&broker->config, "", 0, "settings", environ, err);
     if (r < 0)
         return r;
+    broker->config.has_one_box = json_is_true(json_object_get(broker->settings, "one_box"));
     log_set_level(broker->config.log_level);
     log_set_json(broker->config.log_is_json);
     state = json_string_value(json_object_get(broker->settings, "state"));
@@ -531,8 +532,10 @@ static int start(struct broker *broker, struct error *err)
     if (r ==
         0) /* a broker is given checked settings; what it makes boxes with it looks up itself */
         r = provider_find(broker->config.type, &mux.provider, err);
-    if (r == 0 && broker->config.falls_back)
-        r = provider_find(PROVIDER_LOCAL, &mux.fallback, err);
+    if (r == 0) {
+        mux.provider = config_provider(&broker->config);
+        mux.fallback = config_fallback(&broker->config);
+    }
     if (r == 0)
         r = mux_open(broker->reactor, LAUNCHER_CONTROL_FD, &mux, &launched_events, broker,
                      &broker->provider, err);

@@ -108,6 +108,7 @@ static void fill_spec(struct host_spec *spec, const struct backend_row *backend,
     if (!spec->state)
         return;                          /* one box for a command, which shows progress */
     spec->has_kernels = config->is_warm; /* SANDBOX_WARM */
+    spec->python = getenv(HOST_ENV_PYTHON);
     if (backend->ops->fill)
         backend->ops->fill(config, spec);
 }

@@ -114,6 +114,8 @@ int main(int argc, char **argv)
         launcher_inside(); /* the launcher, executed by `bailey serve` */
     if (argc == 2 && str_equal(argv[1], WARDEN_INSIDE_WORD))
         warden_inside(); /* the warden, executed by a container's maker */
+    if (argc == 2 && str_equal(argv[1], WARDEN_BESIDE_WORD))
+        warden_beside(); /* the same beside the engine, in a container that is the only box */
     if (argc == 2 && str_equal(argv[1], LAUNCHER_PROBE_WORD))
         return launcher_probe(); /* can this program replace a launcher? */
 

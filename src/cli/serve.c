@@ -252,14 +252,14 @@ static int make_settings(struct preparation *made, struct error *err)
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
     settings =
-        json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*, s:o*}", "version",
-                  BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
+        json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*, s:o*, s:b}",
+                  "version", BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
                   text_json(made->paths.state), "on_demand", made->request.is_on_demand,
                   "languages", languages, "dataset_folders", folders, "tcp", (int)tcp_count,
                   "flags", keys_json(&made->config, FROM_FLAG), "environment",
                   keys_json(&made->config, FROM_ENVIRONMENT), "file",
                   made->config.file ? text_json(made->config.file) : NULL, "tls", tls,
-                  "interpreters", listed_json(&made->listed));
+                  "interpreters", listed_json(&made->listed), "one_box", made->config.has_one_box);
     result = settings ? text_of_json(settings, JSON_COMPACT, &made->settings) : -ENOMEM;
     json_decref(settings);
     if (result < 0)
@@ -304,6 +304,18 @@ static int push_config(char ***list, const struct config *config, const char *st
     return result;
 }
 
+/* What a box of this machine shows, for the host that makes it in the launcher's place. */
+static int push_own(const struct preparation *made, char ***list, struct error *err)
+{
+    CLEANUP(buf_free) struct buf folders = BUF_INIT(64 * KIB);
+    int failed = 0;
+
+    for (size_t i = 0; i < made->bind_count; i++)
+        failed |= buf_printf(&folders, "%s%s", i > 0 ? ":" : "", made->binds[i].host);
+    failed |= push_env(list, HOST_ENV_PYTHON, made->python, err);
+    return failed | push_env(list, HOST_ENV_BINDS, buf_text(&folders), err);
+}
+
 /*
  * The provider host has the same; HOME, where certificates may be; the state folder, that an
  * earlier daemon's containers are known by; and an id that stays while this daemon lives.
@@ -332,6 +344,8 @@ static int make_host_env(struct preparation *made, const struct provider_row *ro
     failed |= strv_push(list, identity);
     if (made->request.is_on_demand)
         failed |= strv_push(list, HOST_ENV_NO_CEILING "=1");
+    if (provider_can(row, PROVIDER_STANDS_IN))
+        failed |= push_own(made, list, err);
     if (failed < 0)
         return error_set(err, -ENOMEM, ERROR_ENGINE,
                          "out of memory writing the provider host's settings");
@@ -342,7 +356,7 @@ static int make_host_env(struct preparation *made, const struct provider_row *ro
 static int make_wanted_host(struct preparation *made, char *const *env, struct error *err)
 {
     CLEANUP(config_free) struct config config = {0};
-    int result = settings_for_type(&made->config, made->wanted->name, &config, err);
+    int result = settings_for_type(&made->config, provider_runtime(made->wanted), &config, err);
 
     return result < 0 ? result : make_host_env(made, made->wanted, &config, env, err);
 }
@@ -355,6 +369,8 @@ static bool has_host(const struct preparation *made, const struct provider_row *
 {
     bool has_to_be_meant = geteuid() == 0 || provider_can(row, PROVIDER_ONLY_MEANT);
 
+    if (provider_can(row, PROVIDER_STANDS_IN))
+        return made->config.has_one_box && row != made->wanted;
     return row != made->wanted && row->ops && provider_can(row, PROVIDER_HOSTED) &&
            (!has_to_be_meant || (row->is_meant && row->is_meant(&made->config)));
 }
@@ -389,7 +405,7 @@ static int make_hosts(struct preparation *made, char *const *env, struct error *
 
         if (!has_host(made, row) || made->host_count >= LAUNCHER_HOSTS_MAX - 1)
             continue;
-        if (settings_for_type(&made->config, row->name, &config, &why) < 0 ||
+        if (settings_for_type(&made->config, provider_runtime(row), &config, &why) < 0 ||
             set_no_pool(&config, row->name, &why) < 0) {
             log_warning("%s: %s, continuing without sessions of that type", row->title, why.text);
             continue;
@@ -598,6 +614,15 @@ static int check_doors(const struct config *config, struct error *err)
  */
 static int keep_own(struct preparation *made, struct error *err)
 {
+    const struct supervisor_spec trial = {.box = {.id_base = made->config.id_base}};
+    struct error refused = {0};
+
+    /*
+     * Where this machine refuses namespaces, and the level allows a box without, the machine itself
+     * is the one box. With a stricter level the daemon's start says what is refused.
+     */
+    made->config.has_one_box = made->config.isolation <= ISOLATION_STANDARD &&
+                               supervisor_try_namespaces(&trial, &refused) < 0;
     made->wanted = config_provider(&made->config);
     return made->request.is_on_demand ? settings_keep_daemon(&made->config, err) : 0;
 }
@@ -741,6 +766,7 @@ static int serve(struct preparation *made, struct error *err)
         .socket_fd = MAX(made->activation.unix_fd, 0),
         .notify = made->notify,
         .watchdog_ms = made->watchdog_ms,
+        .has_no_namespaces = config->has_one_box,
         .ready_fd = made->request.ready_fd,
         .stderr_fd = has_log ? made->log_fd : STDERR_FILENO,
     };
@@ -749,6 +775,7 @@ static int serve(struct preparation *made, struct error *err)
             .name = made->hosts[i].row ? made->hosts[i].row->name : HOST_UPSTREAM,
             .has_own_id = !made->hosts[i].row,
             .env = (const char *const *)made->hosts[i].env,
+            .keeps_rights = provider_can(made->hosts[i].row, PROVIDER_STANDS_IN),
             .is_lazy = made->hosts[i].is_lazy};
     result = made->takes_over ? supervisor_take_over(&spec, on_taken, made, err)
                               : supervisor_run(&spec, err);

@@ -182,9 +182,23 @@ const char *config_allowed(enum config_key key, char text[CONFIG_ALLOWED_MAX])
     return key == KEY_SANDBOX_TYPE ? provider_list(false, text) : config_table[key].allowed;
 }
 
+/* The row that makes boxes of a type here. */
+static const struct provider_row *row_here(const struct config *config, const char *type)
+{
+    const struct provider_row *row = provider_known(type);
+    const struct provider_row *other = config->has_one_box ? provider_stand_in(row) : NULL;
+
+    return other ? other : row;
+}
+
 const struct provider_row *config_provider(const struct config *config)
 {
-    return provider_known(config->type);
+    return row_here(config, config->type);
+}
+
+const struct provider_row *config_fallback(const struct config *config)
+{
+    return config->falls_back ? row_here(config, PROVIDER_LOCAL) : NULL;
 }
 
 bool config_can(const struct config *config, uint32_t bits)
@@ -291,6 +305,7 @@ int config_clone(const struct config *config, struct config *ret, struct error *
     int r = 0;
 
     memset(ret, 0, sizeof(*ret));
+    ret->has_one_box = config->has_one_box;
     for (int key = 0; key < _KEY_MAX && r == 0; key++) {
         const struct config_value *value = &config->values[key];
 

@@ -218,6 +218,12 @@ struct config {
     struct {
         uint64_t sessions, runs, cpu_seconds, memory_bytes, disk_bytes, requests, bytes;
     } quota; /* of one tenant; 0: no limit */
+
+    /*
+     * Not a key: the machine gives no namespaces, and the row that stands in for `local` makes its
+     * boxes (provider_stand_in()). Of a daemon; config_clone() keeps it.
+     */
+    bool has_one_box;
 };
 
 /* Whether SANDBOX_STORE_CODE stores the code of a run with this ending. */
@@ -230,6 +236,8 @@ struct provider_row;
  */
 const struct provider_row *config_provider(const struct config *config);
 bool config_can(const struct config *config, uint32_t bits);
+/* The row of SANDBOX_FALLBACK; NULL: none. */
+const struct provider_row *config_fallback(const struct config *config);
 /* Why the runtime cannot install packages into sessions; NULL: it can. */
 const char *config_no_install(const struct config *config);
 

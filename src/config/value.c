@@ -306,9 +306,11 @@ static int parse_text(const struct rule *rule, const char *text, struct parsed *
 /* A known name is enough here: config_check() checks whether it is in this build. */
 static int parse_type(const struct rule *rule, const char *text, struct parsed *ret)
 {
+    const struct provider_row *row = provider_known(text);
+
     (void)rule;
     (void)ret;
-    return provider_known(text) ? 0 : -EINVAL;
+    return row && !provider_can(row, PROVIDER_STANDS_IN) ? 0 : -EINVAL;
 }
 
 static const char *const fallback_words[] = {"none", "local", NULL};

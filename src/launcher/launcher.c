@@ -27,6 +27,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "launcher/hand.h"
 #include "launcher/handover.h"
 #include "sys/packet.h"
 #include "sys/slice.h"
@@ -287,6 +288,23 @@ void launcher_close_on_exec(const struct launcher_plan *plan, bool closes)
         fcntl(BROKER_TCP_FD + i, F_SETFD, flag);
 }
 
+/*
+ * Without namespaces it has the caller's id up to here, because its folders can be out of reach for
+ * every other one. It makes no boxes, so it needs no right.
+ */
+static int become_nobody(const struct launcher_plan *plan, struct error *err)
+{
+    int r;
+
+    if (!plan->has_no_namespaces)
+        return 0;
+    r = hand_off_privileges(plan->own_id ? (int64_t)plan->own_id : -1, plan->own_id != 0);
+    /* A new id clears both. */
+    if (r == 0 && (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0))
+        r = -errno;
+    return r < 0 ? error_set(err, r, ERROR_ENGINE, "dropping privileges: %s", strerror(-r)) : 0;
+}
+
 static int launcher_start(struct launcher *launcher, struct error *err)
 {
     int r;
@@ -322,7 +340,7 @@ static int launcher_start(struct launcher *launcher, struct error *err)
     r = open_folders(launcher, err);
     if (r == 0 && !upgrade_is_taken()) /* else an installer may still be running */
         layer_commit_sweep(launcher);
-    return r;
+    return r < 0 ? r : become_nobody(launcher->plan, err);
 }
 
 _Noreturn void launcher_inside(void)
@@ -331,9 +349,8 @@ _Noreturn void launcher_inside(void)
     struct error err = {0};
     int r;
 
-    if (getpid() == 1) /* only if the supervisor started it */
-        launcher.plan = read_plan();
-    if (!launcher.plan) {
+    launcher.plan = read_plan(); /* only if the supervisor started it */
+    if (!launcher.plan || (getpid() != 1 && !launcher.plan->has_no_namespaces)) {
         log_error("this argument is only for the daemon itself, not a command");
         _exit(125);
     }

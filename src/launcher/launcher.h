@@ -52,6 +52,9 @@
  * kept and connected as a provider host is.
  */
 #define HOST_UPSTREAM "upstream"
+/* In the environment of one that keeps its caller's rights: the id that its guests get. Not set:
+ * the caller may give none away, and they have its own. */
+#define HOST_GUEST_ID "BAILEY_HOST_GUEST_ID"
 #define HOST_STATUS_OUTDATED 3 /* exit status if a broker of another version connected */
 /* To the launcher: a provider host was started to replace one that died */
 #define HOST_SAYS_AGAIN 'a'

@@ -81,6 +81,9 @@ static int check(const struct launcher *launcher, const struct launcher_make *ma
 
     if (launcher->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_CANCELLED, "the daemon is stopping");
+    if (plan->has_no_namespaces)
+        return error_set(err, -EPERM, ERROR_REFUSED,
+                         "a box of its own needs namespaces, and they are refused here");
     if (launcher->box_count >= LIMIT_SESSIONS)
         return error_set(err, -EUSERS, ERROR_TOO_LARGE, "there are %u boxes already",
                          (unsigned)launcher->box_count);

@@ -81,7 +81,9 @@ static _Noreturn void broker_child(struct launcher *launcher, int control_fd)
           SEEK_SET); /* an earlier broker has read it, and they share the offset */
     r = setsid() < 0 ? -errno : 0;
     if (r == 0)
-        r = hand_off_privileges(launcher->plan->broker_id, launcher->plan->clears_groups);
+        r = launcher->plan->has_no_namespaces /* it has the launcher's id, which has no rights */
+                ? hand_off_privileges(-1, false)
+                : hand_off_privileges(launcher->plan->broker_id, launcher->plan->clears_groups);
     if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         r = -errno;
     if (r == 0)

@@ -79,6 +79,7 @@ enum takeover_fd {
 #define LAUNCHER_BROKER_ID 1
 #define LAUNCHER_EGRESS_ID 2   /* of the egress proxy, which runs outside */
 #define LAUNCHER_UPSTREAM_ID 3 /* of the process that speaks to the model server, outside too */
+#define LAUNCHER_GUEST_ID 4    /* of the guest, where the container is the only box */
 
 /* Also read by a later program that takes over: fields are only added at its end. */
 struct launcher_plan {
@@ -124,6 +125,10 @@ struct launcher_plan {
     } interpreters[LAUNCHER_INTERPRETERS_MAX];
     uint32_t interpreter_count;
     bool takes_listed_only; /* no others, whatever the broker asks for */
+    /* The launcher has no namespaces and makes no boxes: provider hosts make them all. */
+    bool has_no_namespaces;
+    uint32_t own_id; /* has_no_namespaces: its id, and the broker's, as soon as its folders are
+                        open; 0: the caller's */
 };
 #define LAUNCHER_PLAN_MAGIC "bailey engine 1"
 

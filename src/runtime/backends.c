@@ -1,6 +1,7 @@
 /* backends.c - the rows of providers that have a host process; see host/backend.h. */
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "runtime/container/container.h"
 #include "runtime/docker/docker.h"
 #include "runtime/docker/doctor.h"
 #include "runtime/host/backend.h"
@@ -9,6 +10,7 @@
 static const struct backend_row rows[] = {
     {.name = "docker", .ops = &docker_ops, .doctor = docker_doctor},
     {.name = "url", .ops = &remote_ops, .doctor = remote_doctor},
+    {.name = "container", .ops = &container_ops},
 };
 
 const struct backend_row *backend_find(const char *name)

@@ -131,7 +131,7 @@ static int no_host(const struct provider_row *row, struct error *err)
         "'systemctl restart bailey' for the service): the next one serves SANDBOX_TYPE=%s",
         row->unavailable ? row->unavailable : row->name, row->title, row->title, row->name);
     if (err)
-        err->provider = row->name;
+        err->provider = provider_runtime(row);
     return -ECONNREFUSED;
 }
 

@@ -36,12 +36,16 @@ enum provider_can {
     PROVIDER_OWN_FILESYSTEM =
         1 << 5,               /* programs and interpreters are the box's own, not the host's */
     PROVIDER_HOSTED = 1 << 6, /* `bailey-engine host NAME` makes its boxes */
+    PROVIDER_STANDS_IN =
+        1 << 8, /* makes the boxes of another row where that one cannot; no value of SANDBOX_TYPE */
+    PROVIDER_ONE_BOX = 1 << 9,        /* has one box at a time, which one tenant owns */
     PROVIDER_DISK_IS_MEMORY = 1 << 7, /* files copied into a box count against its memory limit */
     PROVIDER_ONLY_MEANT = 1 << 8, /* it has no default place: it cannot be used unless is_meant() */
 };
 
 struct provider_row {
-    const char *name;  /* the value of SANDBOX_TYPE, and of meta.runtime */
+    const char *name;    /* the value of SANDBOX_TYPE, and of meta.runtime */
+    const char *runtime; /* PROVIDER_STANDS_IN: meta.runtime, the row that it stands in for */
     const char *title; /* "Docker": in texts for people */
     const char *help;  /* one line */
     uint32_t can;      /* enum provider_can */
@@ -92,6 +96,11 @@ const char *provider_list(bool only_built, char text[PROVIDER_LIST_MAX]);
 int provider_find(const char *name, const struct provider_row **ret, struct error *err);
 
 bool provider_can(const struct provider_row *row, uint32_t bits); /* all of the bits */
+
+/* The name that results and errors have for it; NULL for NULL. */
+const char *provider_runtime(const struct provider_row *row);
+/* The row that stands in for this one; NULL: none does. */
+const struct provider_row *provider_stand_in(const struct provider_row *row);
 
 /* Rows that a build option adds (more_rows.c); NULL after the last. */
 extern const struct provider_row *const provider_rows_more[];

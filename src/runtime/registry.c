@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "runtime/container/settings.h"
 #include "runtime/docker/settings.h"
 #include "runtime/host/hosted.h"
 #include "runtime/local/local.h"
@@ -38,6 +39,17 @@ static const struct provider_row rows[] = {
         .no_template = docker_settings_no_template,
         .no_install = DOCKER_NO_INSTALL,
         .more_disk = "raise DOCKER_MEMORY_LIMIT, or SANDBOX_DISK_LIMIT",
+        .ops = &hosted_ops,
+    },
+    {
+        .name = "container",
+        .runtime = PROVIDER_LOCAL,
+        .title = "this container",
+        .help = "this container itself is the only box, where it gives no namespaces",
+        .can = PROVIDER_HOSTED | PROVIDER_STANDS_IN | PROVIDER_ONE_BOX,
+        .gone = "the process that makes it ended",
+        .no_template = container_settings_no_template,
+        .no_install = CONTAINER_NO_INSTALL,
         .ops = &hosted_ops,
     },
     {
@@ -97,8 +109,10 @@ const char *const *provider_names(const char *names[PROVIDERS_MAX + 1])
     const struct provider_row *row;
     size_t count = 0;
 
-    for (size_t i = 0; (row = provider_at(i)) && count < PROVIDERS_MAX; i++)
-        names[count++] = row->name;
+    for (size_t i = 0; (row = provider_at(i)) && count < PROVIDERS_MAX; i++) {
+        if (!provider_can(row, PROVIDER_STANDS_IN))
+            names[count++] = row->name;
+    }
     names[count] = NULL;
     return names;
 }
@@ -110,7 +124,7 @@ const char *provider_list(bool only_built, char text[PROVIDER_LIST_MAX])
 
     text[0] = 0;
     for (size_t i = 0; (row = provider_at(i)); i++) {
-        if (only_built && !row->ops)
+        if ((only_built && !row->ops) || provider_can(row, PROVIDER_STANDS_IN))
             continue;
         if (str_format(text + length, PROVIDER_LIST_MAX - length, "%s%s", length ? ", " : "",
                        row->name) < 0)
@@ -125,7 +139,7 @@ int provider_find(const char *name, const struct provider_row **ret, struct erro
     const struct provider_row *row = provider_known(name);
     char list[PROVIDER_LIST_MAX];
 
-    if (!row || !row->ops)
+    if (!row || !row->ops || provider_can(row, PROVIDER_STANDS_IN))
         return error_set(
             err, -ENOSYS, ERROR_BAD_CONFIG,
             "SANDBOX_TYPE: the runtime '%.64s' is not in this build (there are: %s); choose one of "
@@ -138,4 +152,20 @@ int provider_find(const char *name, const struct provider_row **ret, struct erro
 bool provider_can(const struct provider_row *row, uint32_t bits)
 {
     return row && (row->can & bits) == bits;
+}
+
+const char *provider_runtime(const struct provider_row *row)
+{
+    return row && row->runtime ? row->runtime : row ? row->name : NULL;
+}
+
+const struct provider_row *provider_stand_in(const struct provider_row *row)
+{
+    const struct provider_row *other;
+
+    for (size_t i = 0; row && (other = provider_at(i)); i++) {
+        if (provider_can(other, PROVIDER_STANDS_IN) && str_equal(other->runtime, row->name))
+            return other;
+    }
+    return NULL;
 }

@@ -115,6 +115,9 @@ struct sandbox_plan {
 
     const char *const *env; /* the guest's short list, NULL-terminated */
 
+    const char *own_files; /* the host folder that is /bailey; NULL: it has that name */
+    bool counts_own_files; /* a share has files of others too, which are not its disk */
+
     /* limits that the warden has to watch, because nothing else holds them; 0: not its job */
     uint64_t watch_memory_bytes;
     uint64_t watch_disk_bytes; /* with has_container: of all shares together, a disk each */

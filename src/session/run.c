@@ -513,7 +513,7 @@ static void on_made(void *ctx, const struct made *made)
     account_box(run->manager, made, run->make_asked_ns);
     outcome_isolation(&run->result, &made->facts);
     run->provider = made->provider;
-    run->result.runtime = made->provider->name;
+    run->result.runtime = provider_runtime(made->provider);
     if (made->fallback && run_fall_back(run, made) < 0) {
         error_memory(&err);
         run_over(run, &err);
@@ -611,7 +611,7 @@ int run_make(struct run *run, struct error *err)
     struct make_request request = {
         .key = run->key,
         .provider = config_provider(config),
-        .fallback = config->falls_back ? provider_known(PROVIDER_LOCAL) : NULL,
+        .fallback = config_fallback(config),
         .limits = run->result.limits,
         .minimum = config->isolation,
         .has_packages = run->package_layer[0] || run->hears_pip,

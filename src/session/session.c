@@ -130,7 +130,7 @@ const char *session_gone_provider(const struct session *session)
 {
     bool is_gone = session->provider && str_equal(session->reason, REASON_PROVIDER_GONE);
 
-    return is_gone ? session->provider->name : NULL;
+    return is_gone ? provider_runtime(session->provider) : NULL;
 }
 
 int session_record(struct session *session, struct error *err)
@@ -358,7 +358,7 @@ static void start_box(struct session *session)
     struct make_request request = {
         .key = session->id,
         .provider = config_provider(config),
-        .fallback = config->falls_back ? provider_known(PROVIDER_LOCAL) : NULL,
+        .fallback = config_fallback(config),
         .limits = config->limits,
         .minimum = config->isolation,
         .has_data = true,

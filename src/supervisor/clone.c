@@ -43,6 +43,8 @@ static _Noreturn void child_failed(const struct supervisor *supervisor, const st
 /* Must come after the maps. The launcher is root in its namespace and has no rights outside. */
 static int become_root(const struct supervisor *supervisor, struct error *err)
 {
+    if (supervisor->spec->has_no_namespaces)
+        return setsid() < 0 || chdir("/") < 0 ? error_stage(err, "start a session", -errno) : 0;
     if (supervisor->plan->clears_groups && syscall(SYS_setgroups, 0, NULL) < 0)
         return error_stage(err, "clear groups", -errno);
     if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
@@ -101,7 +103,7 @@ static int attach_trees(struct supervisor *supervisor, struct error *err)
     const char *base = choose_base();
     int r = 0;
 
-    if (!supervisor->is_range)
+    if (!supervisor->is_range || supervisor->is_trial)
         return 0;
     if (!base || sys_mount("bailey", base, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
                            "mode=0755,size=1m") < 0)
@@ -142,6 +144,8 @@ static int attach_trees(struct supervisor *supervisor, struct error *err)
  */
 static int arrange_mounts(struct supervisor *supervisor, struct error *err)
 {
+    if (supervisor->spec->has_no_namespaces)
+        return 0;
     if (sys_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_stage(err, "make mounts private", -errno);
     /* Each box needs pivot_root. Docker's default filter refuses it whatever the capabilities;
@@ -223,6 +227,11 @@ static _Noreturn void child_run(struct supervisor *supervisor)
     cgroup_join_engine(&supervisor->plan->site);
     if (r == 0)
         r = arrange_mounts(supervisor, &err);
+    if (r == 0 && supervisor->is_trial) {
+        static const char word = LAUNCHER_SAYS_READY;
+
+        _exit(send(supervisor->launcher_fd, &word, 1, MSG_NOSIGNAL) != 1);
+    }
     if (r == 0)
         child_exec(supervisor, outer_proc_fd, &err);
     child_failed(supervisor, &err);
@@ -292,10 +301,10 @@ static int refused(int r, const char *what, struct error *err)
 /* A v2 group must be entered by the clone; on v1 a cgroup namespace costs nothing. */
 static pid_t clone_launcher(struct supervisor *supervisor)
 {
-    uint64_t flags = NAMESPACES;
+    uint64_t flags = supervisor->spec->has_no_namespaces ? 0 : NAMESPACES;
     pid_t pid;
 
-    if (supervisor->plan->site.flavour != CGROUP_V2)
+    if (flags && !supervisor->is_trial && supervisor->plan->site.flavour != CGROUP_V2)
         flags |= CLONE_NEWCGROUP;
     pid = sys_clone_fork(flags, &supervisor->pid_fd, supervisor->leaf_fd);
     if (pid < 0 && errno == EACCES && supervisor->leaf_fd >= 0) {
@@ -333,7 +342,7 @@ static int try_clone(struct supervisor *supervisor, struct error *err)
     fd_closep(&supervisor->launcher_fd);
     if (supervisor->pid < 0)
         return refused(-errno, "clone", err);
-    r = write_maps(supervisor, supervisor->pid);
+    r = supervisor->spec->has_no_namespaces ? 0 : write_maps(supervisor, supervisor->pid);
     if (r < 0) {
         end_child(supervisor);
         return refused(r, "id maps", err);
@@ -353,5 +362,52 @@ int supervisor_clone(struct supervisor *supervisor, struct error *err)
         supervisor_note_ids(supervisor, 1);
         r = try_clone(supervisor, err);
     }
+    return r;
+}
+
+/* ---- a trial ---- */
+
+static bool is_refusal(int r)
+{
+    return r == -EPERM || r == -EACCES || r == -ENOSYS || r == -EINVAL || r == -ENOSPC ||
+           r == -EUSERS;
+}
+
+/* The child's answer, and its end. */
+static int hear_trial(struct supervisor *supervisor, struct error *err)
+{
+    char text[ERROR_TEXT_MAX + 1] = "";
+    ssize_t length;
+    int r = 0;
+
+    do
+        length = recv(supervisor->supervisor_fd, text, sizeof(text) - 1, 0);
+    while (length < 0 && errno == EINTR);
+    if (length > 0 && text[0] == LAUNCHER_SAYS_REFUSED)
+        r = supervisor_refused(-EPERM, text + 1, err);
+    end_child(supervisor);
+    return r;
+}
+
+int supervisor_try_namespaces(const struct supervisor_spec *spec, struct error *err)
+{
+    CLEANUP(freep) struct launcher_plan *plan = calloc(1, sizeof(*plan));
+    struct supervisor supervisor;
+    struct error own = {0};
+    int r;
+
+    if (!plan)
+        return error_memory(err);
+    supervisor_init(&supervisor, spec, plan);
+    supervisor.is_trial = true;
+    supervisor_choose_ids(&supervisor);
+    r = supervisor_clone(&supervisor, &own);
+    if (r == 0)
+        r = hear_trial(&supervisor, &own);
+    supervisor_close(&supervisor);
+    if (!is_refusal(r))
+        return 0;
+    if (err)
+        *err = own;
     return r;
 }

@@ -135,7 +135,7 @@ static void choose_range(struct supervisor *supervisor)
  * may lack them), and for other users: the caller's own id, and the caller's ranges through
  * newuidmap. The same count of users and groups, so that a pair is the same numbers in both.
  */
-static void choose_ids(struct supervisor *supervisor)
+void supervisor_choose_ids(struct supervisor *supervisor)
 {
     unsigned uid_count, gid_count;
     unsigned mapped = 1;
@@ -145,7 +145,7 @@ static void choose_ids(struct supervisor *supervisor)
         supervisor->count = MIN(supervisor->count, (unsigned)SUBID_RANGE);
         supervisor->is_range = supervisor->count >= 2;
         mapped = supervisor->count;
-    } else if (access(NEWUIDMAP, X_OK) == 0 && access(NEWGIDMAP, X_OK) == 0 &&
+    } else if (!supervisor->spec->has_no_namespaces && access(NEWUIDMAP, X_OK) == 0 && access(NEWGIDMAP, X_OK) == 0 &&
                subid_find("/etc/subuid", geteuid(), &supervisor->sub_uid, &uid_count) &&
                subid_find("/etc/subgid", geteuid(), &supervisor->sub_gid, &gid_count)) {
         supervisor->is_helped = true;
@@ -164,6 +164,9 @@ void supervisor_note_ids(struct supervisor *supervisor, unsigned mapped)
     plan->clears_groups = supervisor->is_range || supervisor->is_helped;
     plan->pair_count = mapped <= PAIR_FIRST ? 0 : (mapped - PAIR_FIRST) / 2;
     plan->pair_count = MIN(plan->pair_count, (uint32_t)LIMIT_BOXES);
+    plan->has_no_namespaces = supervisor->spec->has_no_namespaces;
+    if (plan->has_no_namespaces && supervisor->is_range)
+        plan->own_id = supervisor->first + LAUNCHER_BROKER_ID;
 }
 
 /* ---- folders ---- */
@@ -365,7 +368,7 @@ void supervisor_take_trees(struct supervisor *supervisor)
 {
     const struct launch_spec *box = &supervisor->spec->box;
 
-    if (!supervisor->is_range)
+    if (!supervisor->is_range || supervisor->spec->has_no_namespaces)
         return; /* the launcher has the caller's id and can reach the same paths */
     for (size_t i = 0; i < LAUNCHER_FOLDER_COUNT; i++) {
         char path[PATH_MAX];
@@ -506,7 +509,7 @@ int supervisor_open(struct supervisor *supervisor, struct error *err)
     struct cgroup_site site;
     int r;
 
-    choose_ids(supervisor);
+    supervisor_choose_ids(supervisor);
     r = supervisor_write_plan(supervisor, err);
     if (r == 0)
         r = open_folders(supervisor, err);
@@ -533,6 +536,8 @@ int supervisor_open(struct supervisor *supervisor, struct error *err)
         return r;
     supervisor_take_trees(supervisor);
     raise_file_limit();
+    if (spec->has_no_namespaces)
+        return 0;
     cgroup_find(&site);
     cgroup_sweep(&site);
     cgroup_make_engine(&site, supervisor->is_range ? (int64_t)supervisor->first : -1,

@@ -20,6 +20,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -30,6 +31,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "supervisor/supervisor_private.h"
 #include "sys/calls.h"
 
@@ -44,19 +46,39 @@ struct keeper {
     const struct supervisor_host *host;
     pid_t pid; /* the provider host; 0: none */
     int pid_fd;
+    char guest[64];      /* HOST_GUEST_ID=N; empty: none */
     char self[PATH_MAX]; /* path of the installed `bailey`; empty: unknown */
     uint64_t started_ms, pause_ms, start_at_ms;
 };
 
+/* Its environment and one variable more; the process executes, or exits. */
+static char *const *with_guest(const struct keeper *keeper)
+{
+    char *const *env = (char *const *)keeper->host->env;
+    size_t count = 0;
+    char **more;
+
+    while (env[count])
+        count++;
+    more = calloc(count + 2, sizeof(*more));
+    if (!more)
+        _exit(1);
+    memcpy(more, env, count * sizeof(*more));
+    more[count] = (char *)keeper->guest;
+    return more;
+}
+
 static _Noreturn void provider_host_child(const struct keeper *keeper)
 {
     char *argv[] = {"bailey-engine", "host", (char *)keeper->host->name, NULL};
+    char *const *env = (char *const *)keeper->host->env;
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    log_error("starting the provider host: %s",
-              strerror(-hand_exec(PROGRAM_FD, argv, (char *const *)keeper->host->env)));
+    if (keeper->guest[0])
+        env = with_guest(keeper);
+    log_error("starting the provider host: %s", strerror(-hand_exec(PROGRAM_FD, argv, env)));
     _exit(1);
 }
 
@@ -210,6 +232,27 @@ static _Noreturn void keep_provider_host(struct keeper *keeper)
     }
 }
 
+/*
+ * What gives a guest an id of its own, and removes what it left. An exec of root's gives what the
+ * bounding set has, so the rest goes from there; a process that may not change it never had more
+ * than its container.
+ */
+static int keep_rights(void)
+{
+    static const int kept[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL,
+                               CAP_SETGID, CAP_SETUID,       CAP_SETPCAP};
+
+    for (int cap = 0; cap < 64; cap++) {
+        bool is_kept = false;
+
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+            is_kept = is_kept || kept[i] == cap;
+        if (!is_kept && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+            break; /* beyond the last one, or not allowed */
+    }
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
 /* Must keep nothing of the caller's except the id and its groups. */
 static _Noreturn void keeper_child(struct supervisor *supervisor,
                                    const struct supervisor_host *host, int rendezvous_fd)
@@ -230,7 +273,9 @@ static _Noreturn void keeper_child(struct supervisor *supervisor,
         r = -errno;
     if (r == 0 && (setsid() < 0 || chdir("/") < 0 || fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0))
         r = -errno;
-    if (r == 0)
+    if (r == 0 && host->keeps_rights)
+        r = keep_rights();
+    else if (r == 0)
         r = hand_off_privileges(host->has_own_id && supervisor->is_range
                                     ? (int64_t)supervisor->first + LAUNCHER_UPSTREAM_ID
                                     : -1,
@@ -241,6 +286,9 @@ static _Noreturn void keeper_child(struct supervisor *supervisor,
         log_error("starting the provider host: %s", strerror(-r));
         _exit(1);
     }
+    if (host->keeps_rights && supervisor->is_range)
+        str_format(keeper.guest, sizeof(keeper.guest), HOST_GUEST_ID "=%u",
+                   supervisor->first + LAUNCHER_GUEST_ID);
     prctl(PR_SET_NAME, "host-keeper");
     if (readlink("/proc/self/exe", keeper.self, sizeof(keeper.self) - 1) < 0)
         keeper.self[0] = 0;

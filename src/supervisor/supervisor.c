@@ -45,8 +45,8 @@ static int open_signals(struct supervisor *supervisor, struct error *err)
  */
 static int drop_everything(struct supervisor *supervisor, struct error *err)
 {
-    int r = hand_off_privileges(supervisor->is_range ? (int64_t)supervisor->first : -1,
-                                supervisor->is_range);
+    int64_t id = supervisor->plan->own_id ? supervisor->plan->own_id : supervisor->first;
+    int r = hand_off_privileges(supervisor->is_range ? id : -1, supervisor->is_range);
 
     if (r == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
         r = -errno;

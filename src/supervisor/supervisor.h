@@ -46,6 +46,8 @@ struct supervisor_spec {
         const char *const *env; /* as broker_env, with secrets that only this host needs */
         bool is_lazy;           /* it is started when the broker first needs it */
         bool has_own_id;        /* it needs no right of the caller's: an id of its own */
+        /* It makes its boxes with the caller's capabilities; HOST_GUEST_ID says which id they get. */
+        bool keeps_rights;
     } hosts[LAUNCHER_HOSTS_MAX];
     size_t host_count;
     const char *const *dataset_folders; /* absolute, NULL-terminated; opened now, read-only */
@@ -79,9 +81,17 @@ struct supervisor_spec {
     int socket_fd;        /* opened already by a service manager, at `socket`; 0: opened here */
     const char *notify;   /* NOTIFY_SOCKET of the service manager; NULL: none */
     uint64_t watchdog_ms; /* interval of the service manager's watchdog; 0: none */
+    bool has_no_namespaces; /* none are tried: every box is made by a provider host */
     int ready_fd;         /* gets "ready ", or an error's text, and is closed; -1: none */
     int stderr_fd;        /* the daemon's log */
 };
+
+/*
+ * Tries what a start with this spec does to have namespaces of its own, and undoes it: 0, or the
+ * negative errno of what the machine refused, with the same error as that start would give. A
+ * failure that is no refusal is 0: the start reports it. Blocks for some milliseconds.
+ */
+int supervisor_try_namespaces(const struct supervisor_spec *spec, struct error *err);
 
 /* Returns when the daemon has ended: 0, or the error that kept it from starting. */
 int supervisor_run(const struct supervisor_spec *spec, struct error *err);

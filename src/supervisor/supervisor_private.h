@@ -45,6 +45,7 @@ struct supervisor {
     bool is_range;         /* root: a range of the host's ids */
     unsigned first, count; /* the range */
     bool is_helped;        /* an ordinary user's own id, and ranges through newuidmap */
+    bool is_trial;         /* supervisor_try_namespaces(): nothing is executed */
     unsigned sub_uid, sub_gid, sub_count;
     int lock_fd, range_fd, listen_fd, settings_fd, self_fd, engine_fd, leaf_fd, supervisor_fd,
         launcher_fd;
@@ -67,6 +68,7 @@ void supervisor_init(struct supervisor *supervisor, const struct supervisor_spec
                      struct launcher_plan *plan);
 void supervisor_close(struct supervisor *supervisor);
 int supervisor_open(struct supervisor *supervisor, struct error *err);
+void supervisor_choose_ids(struct supervisor *supervisor); /* the first step of it */
 int supervisor_write_plan(struct supervisor *supervisor, struct error *err); /* of its spec */
 /* upgrade.c: a client of the door of the daemon with this socket */
 int upgrade_door_call(const char *socket, int *ret_fd, struct error *err);

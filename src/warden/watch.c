@@ -28,7 +28,7 @@
  * Bytes below a folder of the host; depth and names are the guest's, so both are bounded. What
  * cannot be looked into, by its mode or its depth, counts as more than any limit.
  */
-static uint64_t folder_bytes(int dir_fd, int depth)
+static uint64_t folder_bytes(int dir_fd, int depth, bool is_shared)
 {
     DIR *folder = folder_list(dir_fd, ".");
     struct dirent *entry;
@@ -45,7 +45,10 @@ static uint64_t folder_bytes(int dir_fd, int depth)
             continue;
         if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        total += (uint64_t)status.st_blocks * 512;
+        if (is_shared && status.st_uid != geteuid() && !(status.st_mode & S_IWOTH))
+            continue; /* another's, and nothing of the guest's can be in it */
+        if (!is_shared || status.st_uid == geteuid())
+            total += (uint64_t)status.st_blocks * 512;
         if (!S_ISDIR(status.st_mode))
             continue;
         if (depth >= LIMIT_TREE_DEPTH) {
@@ -56,7 +59,10 @@ static uint64_t folder_bytes(int dir_fd, int depth)
             openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (below < 0 && errno == ENOENT)
             continue; /* gone meanwhile */
-        total += below < 0 ? HIDDEN_BYTES : folder_bytes(below, depth + 1);
+        if (below >= 0)
+            total += folder_bytes(below, depth + 1, is_shared);
+        else if (!is_shared || status.st_uid == geteuid())
+            total += HIDDEN_BYTES;
         fd_closep(&below);
     }
     closedir(folder);
@@ -69,7 +75,7 @@ static uint64_t shares_bytes(const struct sandbox *sandbox)
 
     for (int i = 0; i < _SHARE_MAX; i++) {
         if (i != SHARE_DATA) /* no process in the box can write to it */
-            total += folder_bytes(sandbox->share_fd[i], 0);
+            total += folder_bytes(sandbox->share_fd[i], 0, sandbox->plan->counts_own_files);
     }
     return total;
 }

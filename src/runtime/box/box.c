@@ -154,7 +154,7 @@ int box_lost_error(const struct box *box, struct error *err)
 {
     error_set(err, -EPIPE, ERROR_BOX_LOST, "the box was lost: %s", cause(box));
     if (err && box_lost_provider(box))
-        err->provider = box->provider->name;
+        err->provider = provider_runtime(box->provider);
     return -EPIPE;
 }
 

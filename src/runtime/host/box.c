@@ -168,10 +168,10 @@ static void note_facts(struct host_box *box)
     box->facts.cpu_millis = make->cpu_millis;
     box->facts.layers = layers;
     box->facts.missing = ISOLATION_LAYER_ALL & ~layers;
-    box->facts.memory_by = box->seen.has_memory ? HELD_BY_CONTAINER : HELD_BY_NOTHING;
-    box->facts.pids_by = box->seen.has_pids ? HELD_BY_CONTAINER : HELD_BY_NOTHING;
-    box->facts.cpu_by = box->seen.has_cpu ? HELD_BY_CONTAINER : HELD_BY_NOTHING;
-    box->facts.disk_by = HELD_BY_TMPFS;
+    box->facts.memory_by = box->seen.has_memory ? HELD_BY_CONTAINER : box->seen.memory_by;
+    box->facts.pids_by = box->seen.has_pids ? HELD_BY_CONTAINER : box->seen.pids_by;
+    box->facts.cpu_by = box->seen.has_cpu ? HELD_BY_CONTAINER : box->seen.cpu_by;
+    box->facts.disk_by = box->seen.disk_by ? box->seen.disk_by : HELD_BY_TMPFS;
     box->facts.made_ns = clock_now_ns();
     box->facts.tier = TIER_NONE;
     box->facts.is_pooled = box->is_prewarmed;

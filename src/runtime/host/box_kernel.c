@@ -33,6 +33,11 @@ static int send_exec(struct host_box *box, enum frame_type type, uint32_t id,
     return r < 0 ? r : host_pump_send(&box->pump, type, id, payload, (size_t)length);
 }
 
+static const char *program(const struct host_box *box)
+{
+    return box->host->spec.python ? box->host->spec.python : PROGRAM;
+}
+
 /* As many threads as the box has processors, and not more than the host has. */
 static unsigned thread_count(const struct host_box *box)
 {
@@ -49,7 +54,8 @@ static int start_zygote(struct host_box *box)
     unsigned threads = thread_count(box);
     uint64_t tier = MIN(box->make.memory_bytes / LIMIT_ZYGOTE_TIER_MEMORY, UINT64_C(255));
     CLEANUP(buf_free) struct buf args = BUF_INIT(4 * KIB);
-    int r = buf_printf(&args, PROGRAM "%c" ZYGOTE "%c%u%c" TIERS "%c", 0, 0, (unsigned)tier, 0, 0);
+    int r = buf_printf(&args, "%s%c" ZYGOTE "%c%u%c" TIERS "%c", program(box), 0, 0, (unsigned)tier,
+                       0, 0);
 
     for (size_t i = 0; i < ARRAY_SIZE(names) && threads > 0 && r == 0; i++, exec.envc++)
         r = buf_printf(&args, "%s=%u%c", names[i], threads, 0);
@@ -63,14 +69,20 @@ int host_kernel_start(struct host_box *box)
 {
     /* argv (it preloads what cells load lazily), no environment, no working folder: each with
      * its NUL. */
-    static const char args[] = PROGRAM "\0" DRIVER "\0/workspace\0ahead\0";
-    struct message_exec exec = {
-        .flags = EXEC_KERNEL | EXEC_FORK, .argc = 4, .args_length = sizeof(args)};
-    int r = 0;
+    static const char rest[] = DRIVER "\0/workspace\0ahead\0";
+    struct message_exec exec = {.flags = EXEC_KERNEL | EXEC_FORK, .argc = 4};
+    CLEANUP(buf_free) struct buf args = BUF_INIT(4 * KIB);
+    int r = buf_append(&args, program(box), strlen(program(box)) + 1);
+
+    if (r == 0)
+        r = buf_append(&args, rest, sizeof(rest));
+    if (r < 0)
+        return r;
+    exec.args_length = (uint32_t)args.length;
 
     if (box->make.memory_bytes >= LIMIT_ZYGOTE_MEMORY && box->make.pids >= LIMIT_ZYGOTE_PIDS)
         r = start_zygote(box);
-    return r < 0 ? r : send_exec(box, FRAME_EXEC, KERNEL_FIRST, &exec, args);
+    return r < 0 ? r : send_exec(box, FRAME_EXEC, KERNEL_FIRST, &exec, args.data);
 }
 
 int host_kernel_frame(struct host_box *box, const struct frame *frame)

@@ -41,6 +41,7 @@ struct host_spec {
     uint8_t minimum;     /* enum isolation */
     bool has_no_ceiling; /* they are no maximum */
     bool has_kernels;    /* prewarmed boxes have a running Python */
+    const char *python;  /* it; NULL: python3, along the box's PATH */
     uint64_t wait_ms; /* how long a box waits for the provider to be prepared; 0: without limit */
     /* Progress of a slow operation (pulling an image), as text; five times a second. May be
      * NULL. */

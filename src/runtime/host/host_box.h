@@ -88,6 +88,8 @@ enum box_stage {
 struct host_seen { /* the result of inspect(): active layers, and limits */
     uint32_t layers;
     bool has_memory, has_pids, has_cpu;
+    /* Without a container made for it: what holds them, and the disk; enum launch_holder. */
+    uint8_t memory_by, pids_by, cpu_by, disk_by;
 };
 
 struct host_box {
@@ -135,6 +137,7 @@ void host_box_inspected(struct host_box *box);
 void host_box_removed(struct host_box *box, int num);
 void host_box_fail(struct host_box *box, const struct error *err); /* an error during bring-up */
 void host_box_oom(struct host_box *box); /* memory ended a program in it */
+void host_box_end(struct host_box *box); /* whatever state it is in; freed at last */
 struct host_box *host_box_find_name(struct host *host, const char *name);
 
 /* For backends: the host. */

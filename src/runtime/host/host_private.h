@@ -63,7 +63,6 @@ void host_box_free(struct host_box *box);
 int host_no_packages(const struct host *host, struct error *err);
 
 /* box_end.c */
-void host_box_end(struct host_box *box);           /* whatever state it is in; freed at last */
 void host_box_lost(struct host_box *box, int num); /* its stream has ended */
 void host_box_remove_now(struct host_box *box);    /* called by its timer */
 void host_box_usage(struct host *host, uint32_t number);

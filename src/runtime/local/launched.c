@@ -191,7 +191,7 @@ static void on_refused(struct launched_provider *self, const struct launcher_ref
     struct error err = refused->error;
 
     if (err.code == ERROR_PROVIDER_UNAVAILABLE)
-        err.provider = self->row->name;
+        err.provider = provider_runtime(self->row);
     if (pending_make && pending_make->events)
         pending_make->events->refused(pending_make->ctx, &err, &facts);
 }
