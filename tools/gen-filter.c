@@ -48,11 +48,11 @@ struct profile {
     uint8_t bit;
 };
 
-enum { GUEST, OFFLINE, WARDEN, ZYGOTE, ONE_ID };
+enum { GUEST, OFFLINE, WARDEN, ZYGOTE, ONE_ID, APART };
 static const struct profile profiles[] = {
     [GUEST] = {"guest", FILTER_GUEST},           [OFFLINE] = {"guest_offline", FILTER_OFFLINE},
     [WARDEN] = {"warden", FILTER_WARDEN},        [ZYGOTE] = {"zygote", FILTER_ZYGOTE},
-    [ONE_ID] = {"zygote_one_id", FILTER_ONE_ID},
+    [ONE_ID] = {"zygote_one_id", FILTER_ONE_ID}, [APART] = {"guest_apart", FILTER_APART},
 };
 #define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
 
@@ -393,7 +393,7 @@ static void prove_call(const struct program programs[PROFILES], const struct sec
         const char *call =
             answers[i] == SECCOMP_RET_ALLOW ? programs[i].rows[data->nr]->name : "unknown call";
 
-        if (i == GUEST || i == OFFLINE)
+        if (i == GUEST || i == OFFLINE || i == APART)
             prove_below(answers, i, WARDEN, call);
         if (i == GUEST)
             prove_below(answers, i, ZYGOTE, call);

@@ -22,6 +22,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,12 +32,14 @@
 #include "base/str.h"
 #include "boxes/boxes_private.h"
 #include "boxes/plan_builder.h"
+#include "sandbox/filter.h"
 #include "sandbox/sandbox.h"
 #include "sys/calls.h"
 #include "sys/subid.h"
 #include "warden/warden.h"
 
 #define BINDS_MAX 32
+#define LINKS_MAX 5
 
 struct beside {
     struct launch_spec spec;
@@ -44,6 +47,8 @@ struct beside {
     struct id_plan ids;
     struct launched launched; /* its private folder, if it has one */
     struct promised promised;
+    const char *links[LINKS_MAX]; /* promised paths that are links to it */
+    size_t link_count;
     bool has_own_id, has_promised;
     uid_t guest;
     int lock_fd;
@@ -138,6 +143,48 @@ static void plan_promised(struct beside *beside, struct plan_builder *builder, s
     private_rules(builder, &beside->spec);
 }
 
+/* A link of ours that a killed keeper left: what it led to was swept. */
+static bool is_stale(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid == geteuid() &&
+           stat(path, &status) < 0 && errno == ENOENT;
+}
+
+/*
+ * The promised paths that can be had as links, because nothing has such a name and the caller may
+ * make it: /tmp/output nearly always.
+ */
+static void link_promised(struct beside *beside, const struct plan_builder *builder)
+{
+    static const struct {
+        const char *path, *below;
+        enum share share;
+    } rows[] = {{"/tmp/output", "/output", SHARE_TMP},
+                {"/tmp/data", "/data", SHARE_TMP},
+                {"/workspace", "", SHARE_WORKSPACE},
+                {"/home/user", "", SHARE_HOME},
+                {"/mnt/data", "", SHARE_WORKSPACE}};
+    char target[LIMIT_PATH_BYTES + 1];
+
+    _Static_assert(ARRAY_SIZE(rows) == LINKS_MAX, "each has its place");
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        str_format(target, sizeof(target), "%s%s", builder->plan.share_path[rows[i].share],
+                   rows[i].below);
+        if (is_stale(rows[i].path))
+            unlink(rows[i].path);
+        if (symlink(target, rows[i].path) == 0)
+            beside->links[beside->link_count++] = rows[i].path;
+    }
+}
+
+static void remove_links(struct beside *beside)
+{
+    while (beside->link_count > 0)
+        unlink(beside->links[--beside->link_count]);
+}
+
 /* Folders of its own, as for a one-shot run; our files beside them, which it cannot change. */
 static void plan_private(struct beside *beside, struct plan_builder *builder, struct error *err)
 {
@@ -146,6 +193,12 @@ static void plan_private(struct beside *beside, struct plan_builder *builder, st
 
     if (r < 0)
         return;
+    str_format(path, sizeof(path), "%s/tmp/data", beside->launched.folder);
+    if (mkdir(path, 0755) < 0 ||
+        (beside->has_own_id && lchown(path, beside->guest, beside->guest) < 0)) {
+        error_errno(err, "making %s", path);
+        return;
+    }
     str_format(path, sizeof(path), "%s/bailey", beside->launched.folder);
     if (mkdir(path, 0755) < 0 || chmod(path, 0755) < 0) {
         error_errno(err, "making %s", path);
@@ -154,6 +207,7 @@ static void plan_private(struct beside *beside, struct plan_builder *builder, st
     r = drivers_write(path);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "writing %s: %s", path, strerror(-r));
+    link_promised(beside, builder);
     builder->plan.own_files = plan_builder_text(builder, "%s", path);
     plan_builder_rule(builder, RULE_READ_DIR, builder->plan.own_files);
 }
@@ -169,10 +223,13 @@ static void make_plan(struct beside *beside, struct plan_builder *builder)
         plan_private(beside, builder, &err);
     if (err.num == 0) {
         plan_builder_common(builder, &beside->spec, &beside->launched);
+        if (beside->has_own_id)
+            builder->plan.guest_filter = &filter_guest_apart;
         if (builder->is_full)
             error_set(&err, -E2BIG, ERROR_TOO_LARGE, "the plan of the box does not fit");
     }
     if (err.num < 0) {
+        remove_links(beside);
         private_remove(beside->launched.folder);
         promised_give_back(&beside->promised);
         give_up(err.text);
@@ -303,6 +360,7 @@ static void clean(struct beside *beside, const struct sandbox_plan *plan)
     if (beside->has_promised)
         remove_files(beside, plan);
     promised_give_back(&beside->promised);
+    remove_links(beside);
     private_remove(beside->launched.folder);
 }
 

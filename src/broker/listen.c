@@ -136,6 +136,8 @@ int listeners_admit(const struct listeners *listeners, const struct config *conf
     unsigned good = 0;
     int r = open ? keys_count(index, &good, err) : 0;
 
+    if (r == 0 && config->has_one_box && listeners->count > 0)
+        r = keys_one_tenant(index, NULL, err);
     if (r < 0)
         return r;
     if (open && good == 0 && !config->execute_is_open)

@@ -21,6 +21,7 @@ struct filter {
 
 extern const struct filter filter_guest;         /* guest code in its own namespaces */
 extern const struct filter filter_guest_offline; /* guest code without namespaces: no sockets */
+extern const struct filter filter_guest_apart;   /* the same with an id that no other process has */
 extern const struct filter filter_warden;        /* PID 1 of a box; below the guest's filter */
 extern const struct filter filter_zygote;        /* a zygote; below its kernels' filter */
 extern const struct filter filter_zygote_one_id; /* the same if there is only one id */

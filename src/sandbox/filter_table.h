@@ -26,9 +26,11 @@ enum filter_profile {
     FILTER_WARDEN = 1 << 2,  /* our PID 1; allows all that the two above allow */
     FILTER_ZYGOTE = 1 << 3,  /* a warm Python outside of boxes; allows all that a guest may */
     FILTER_ONE_ID = 1 << 4,  /* a zygote that shares its id with other processes */
+    FILTER_APART = 1 << 5, /* no namespaces either, but an id that no other process has */
     FILTER_ZYGOTES = FILTER_ZYGOTE | FILTER_ONE_ID,
+    FILTER_OUTSIDE = FILTER_OFFLINE | FILTER_APART, /* every socket is the machine's */
     FILTER_INSIDE = FILTER_GUEST | FILTER_WARDEN | FILTER_ZYGOTES, /* namespaces hold the rest */
-    FILTER_EVERY = FILTER_INSIDE | FILTER_OFFLINE,
+    FILTER_EVERY = FILTER_INSIDE | FILTER_OUTSIDE,
 };
 
 /* What a call gets: 0 to go ahead, FILTER_NO_EFFECT, else the errno it fails with. */
@@ -102,10 +104,10 @@ struct filter_row {
         name, 0, FILTER_ALLOW, profiles, FILTER_RULES(__VA_ARGS__), reason \
     }
 #define SHARED(name, reason) \
-    ROW(name, FILTER_ALLOW, FILTER_INSIDE, reason), ROW(name, FILTER_DENY, FILTER_OFFLINE, reason)
+    ROW(name, FILTER_ALLOW, FILTER_INSIDE, reason), ROW(name, FILTER_DENY, FILTER_OUTSIDE, reason)
 
 /* What the warden may do and no guest, nor package code in a zygote. */
-#define FILTER_CONFINED (FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES)
+#define FILTER_CONFINED (FILTER_GUEST | FILTER_OUTSIDE | FILTER_ZYGOTES)
 #define GUARDED(name, reason, ...)                     \
     CHECK(name, FILTER_CONFINED, reason, __VA_ARGS__), \
         ROW(name, FILTER_ALLOW, FILTER_WARDEN, reason)
@@ -121,7 +123,10 @@ struct filter_row {
 
 #define BY_NAME_REASON \
     "not covered by Landlock: without a mount namespace it would reach the caller's files"
-#define BY_NAME(name) SHARED(name, BY_NAME_REASON)
+#define FILTER_BY_ID (FILTER_INSIDE | FILTER_APART) /* the id says whose files they are */
+#define BY_NAME(name)                                 \
+    ROW(name, FILTER_ALLOW, FILTER_BY_ID, BY_NAME_REASON), \
+        ROW(name, FILTER_DENY, FILTER_OFFLINE, BY_NAME_REASON)
 
 #define FILTER_NEW_NAMESPACES UINT32_C(0x7e020000) /* every CLONE_NEW* that clone() knows */
 #define FILTER_SHARE_FILES UINT32_C(0x00010400)    /* CLONE_THREAD, CLONE_FILES */
@@ -148,7 +153,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("fchdir", "files"),
     BY_NAME("fchmod"),
     BY_NAME("fchmodat"),
-    {"fchmodat2", 452, FILTER_ALLOW, FILTER_INSIDE, NULL, BY_NAME_REASON},
+    {"fchmodat2", 452, FILTER_ALLOW, FILTER_BY_ID, NULL, BY_NAME_REASON},
     {"fchmodat2", 452, FILTER_DENY, FILTER_OFFLINE, NULL, BY_NAME_REASON},
     BY_NAME("fchown"),
     BY_NAME("fchownat"),
@@ -225,7 +230,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("unlink", "files"),
     ALLOW("unlinkat", "files"),
     BY_NAME("utime"),
-    ROW("utimensat", FILTER_ALLOW, FILTER_INSIDE, BY_NAME_REASON),
+    ROW("utimensat", FILTER_ALLOW, FILTER_BY_ID, BY_NAME_REASON),
     {"utimensat", 0, FILTER_DENY, FILTER_OFFLINE,
      FILTER_RULES(UNLESS(FILTER_LOW(1), WHOLE, FILTER_DENY, 0),
                   UNLESS(FILTER_HIGH(1), WHOLE, FILTER_DENY, 0),
@@ -324,7 +329,7 @@ static const struct filter_row filter_table[] = {
     ALLOW("landlock_add_rule", "only tightens"),
     ALLOW("landlock_create_ruleset", "only tightens"),
     ALLOW("landlock_restrict_self", "only tightens"),
-    ROW("pidfd_open", FILTER_ALLOW, FILTER_GUEST | FILTER_OFFLINE | FILTER_WARDEN | FILTER_ZYGOTE,
+    ROW("pidfd_open", FILTER_ALLOW, FILTER_GUEST | FILTER_OUTSIDE | FILTER_WARDEN | FILTER_ZYGOTE,
         "processes"),
     ROW("pidfd_open", FILTER_NOSYS, FILTER_ONE_ID,
         "the way into the box of any process with the same id; asyncio falls back"),
@@ -388,11 +393,11 @@ static const struct filter_row filter_table[] = {
           UNLESS(FILTER_LOW(0), WHOLE, EAFNOSUPPORT, 1 /* UNIX */, 2 /* INET */, 10 /* INET6 */),
           UNLESS(FILTER_LOW(1), 0xf, FILTER_DENY, 1 /* STREAM */, 2 /* DGRAM */),
           UNLESS(FILTER_LOW(2), WHOLE, EPROTONOSUPPORT, 0, 6 /* TCP */, 17 /* UDP */)),
-    ROW("socket", FILTER_DENY, FILTER_OFFLINE,
+    ROW("socket", FILTER_DENY, FILTER_OUTSIDE,
         "without a network namespace every socket is the host's: inet, and abstract unix too"),
     CHECK("socketpair", FILTER_INSIDE, "pairs are local; only unix has a use",
           UNLESS(FILTER_LOW(0), WHOLE, EAFNOSUPPORT, 1)),
-    CHECK("socketpair", FILTER_OFFLINE,
+    CHECK("socketpair", FILTER_OUTSIDE,
           "one end of a datagram pair can be pointed at any unix socket of the host by sendmsg",
           UNLESS(FILTER_LOW(0), WHOLE, EAFNOSUPPORT, 1),
           UNLESS(FILTER_LOW(1), 0xf, FILTER_DENY, 1 /* STREAM */, 5 /* SEQPACKET */)),
@@ -401,7 +406,7 @@ static const struct filter_row filter_table[] = {
     SHARED("listen", "what it opens is limited by the network namespace"),
     CHECK("sendto", FILTER_GUEST | FILTER_ZYGOTES, MORE_REASON, NO_MORE(FILTER_LOW(3))),
     ROW("sendto", FILTER_ALLOW, FILTER_WARDEN, "sockets"),
-    CHECK("sendto", FILTER_OFFLINE, "send() is this without an address; with one it is connect",
+    CHECK("sendto", FILTER_OUTSIDE, "send() is this without an address; with one it is connect",
           UNLESS(FILTER_LOW(4), WHOLE, FILTER_DENY, 0),
           UNLESS(FILTER_HIGH(4), WHOLE, FILTER_DENY, 0)),
     ALLOW("accept", "sockets"),
@@ -489,7 +494,7 @@ static const struct filter_row filter_table[] = {
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0, 0xffffffff /* only asks */)),
     CHECK("prctl", FILTER_WARDEN | FILTER_ZYGOTES, "rewriting /proc/self/exe and cmdline; core scheduling of others",
           IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */)),
-    CHECK("prctl", FILTER_GUEST | FILTER_OFFLINE,
+    CHECK("prctl", FILTER_GUEST | FILTER_OUTSIDE,
           "rewriting /proc/self/exe and cmdline; core scheduling of others; a filter of its own, as seccomp",
           IF(FILTER_LOW(0), WHOLE, FILTER_DENY, 35 /* PR_SET_MM */, 62 /* PR_SCHED_CORE */),
           IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 22 /* PR_SET_SECCOMP */)),
@@ -497,14 +502,14 @@ static const struct filter_row filter_table[] = {
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0 /* SET_MODE_STRICT */,
                  1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
           UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0)),
-    CHECK("seccomp", FILTER_GUEST | FILTER_OFFLINE,
+    CHECK("seccomp", FILTER_GUEST | FILTER_OUTSIDE,
           "a filter's machine code counts against a limit of the whole host (net.core.bpf_jit_limit), "
           "and no control group counts it; a listener would answer calls instead of us",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0 /* SET_MODE_STRICT */,
                  1 /* SET_MODE_FILTER */, 2 /* GET_ACTION_AVAIL */),
           UNLESS(FILTER_LOW(1), 8 /* FLAG_NEW_LISTENER */, FILTER_DENY, 0),
           IF(FILTER_LOW(0), WHOLE, FILTER_NO_COMMAND, 1 /* SET_MODE_FILTER */)),
-    CHECK("prlimit64", FILTER_GUEST | FILTER_OFFLINE | FILTER_ZYGOTES,
+    CHECK("prlimit64", FILTER_GUEST | FILTER_OUTSIDE | FILTER_ZYGOTES,
           "on itself only: where guest and warden share an id it would reach the warden",
           UNLESS(FILTER_LOW(0), WHOLE, FILTER_DENY, 0)),
     ROW("prlimit64", FILTER_ALLOW, FILTER_WARDEN, "sets the limits of what it starts"),
@@ -564,7 +569,7 @@ static const struct filter_row filter_table[] = {
     DENY("process_vm_readv", "reads other processes' memory"),
     DENY("process_vm_writev", "writes other processes' memory"),
     DENY("ptrace", "controls other processes; has bypassed filters before Linux 4.8"),
-    ROW("setns", FILTER_DENY, FILTER_GUEST | FILTER_OFFLINE | FILTER_WARDEN,
+    ROW("setns", FILTER_DENY, FILTER_GUEST | FILTER_OUTSIDE | FILTER_WARDEN,
         "enters other namespaces"),
     CHECK("setns", FILTER_ZYGOTES,
           "into boxes that its id owns, one namespace at a time; a guest's filter comes on top",

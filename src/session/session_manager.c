@@ -481,6 +481,36 @@ int env_check(json_t *env, struct error *err)
     return 0;
 }
 
+/* Where the machine itself is the only box: the session that has it; NULL: none. */
+static const struct session *owner_of_box(const struct session_manager *manager)
+{
+    const struct session *session = manager->sessions;
+
+    while (session &&
+           (session->ended_ms || !config_can(session_config(session), PROVIDER_ONE_BOX)))
+        session = session->next;
+    return session;
+}
+
+static int check_one_box(struct session_manager *manager, const struct config *config,
+                         const char *tenant, struct error *err)
+{
+    const struct session *owner;
+
+    if (!config_can(config, PROVIDER_ONE_BOX) || !owner_of_box(manager))
+        return 0;
+    session_manager_make_room(manager, tenant, true);
+    owner = owner_of_box(manager);
+    if (!owner)
+        return 0;
+    return error_set(err, -EAGAIN, ERROR_TOO_MANY_SESSIONS,
+                     "the session %s is there, and this container gives no namespaces, so it is "
+                     "the only box: end that session first ('bailey session rm'), or use a machine "
+                     "with namespaces ('bailey doctor' says what is missing), or "
+                     "SANDBOX_TYPE=docker",
+                     owner->name ? owner->name : owner->id);
+}
+
 static int check_create(struct session_manager *manager, const struct session_spec *spec,
                         const struct config *config, struct session_template *found_template,
                         struct error *err)
@@ -496,6 +526,9 @@ static int check_create(struct session_manager *manager, const struct session_sp
         return r;
     if (manager->is_stopping)
         return error_set(err, -ESHUTDOWN, ERROR_SHUTTING_DOWN, "the daemon is stopping");
+    r = check_one_box(manager, config, spec->tenant ? spec->tenant : TENANT_LOCAL, err);
+    if (r < 0)
+        return r;
     live = manager->alive - session_manager_paused_count(manager);
     if (live >= manager->spec.config->max_sessions &&
         !session_manager_make_room(manager, spec->tenant ? spec->tenant : TENANT_LOCAL, true))

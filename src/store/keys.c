@@ -271,6 +271,38 @@ int keys_count(struct index *index, unsigned *ret, struct error *err)
     return r;
 }
 
+struct comparing {
+    const char *tenant; /* NULL: that of the first key */
+    char first[TENANT_MAX], other[TENANT_MAX];
+};
+
+static void compare_key(void *ctx, const struct key_row *row)
+{
+    struct comparing *comparing = ctx;
+
+    if (!comparing->tenant) {
+        str_copy(comparing->first, sizeof(comparing->first), row->tenant);
+        comparing->tenant = comparing->first;
+    }
+    if (!str_equal(row->tenant, comparing->tenant))
+        str_copy(comparing->other, sizeof(comparing->other), row->tenant);
+}
+
+int keys_one_tenant(struct index *index, const char *tenant, struct error *err)
+{
+    struct comparing comparing = {.tenant = tenant};
+    int r = keys_each(index, compare_key, &comparing, err);
+
+    if (r < 0 || !comparing.other[0])
+        return r;
+    return error_set(err, -EPERM, ERROR_REFUSED,
+                     "this container gives no namespaces, so it is one box, which one tenant has; "
+                     "there are keys of '%s' and of '%s': remove those of one ('bailey key ls', "
+                     "'bailey key rm'), or use a machine with namespaces ('bailey doctor' says what "
+                     "is missing)",
+                     comparing.tenant, comparing.other);
+}
+
 /* ---- the check ---- */
 
 /* Cuts a key of either spelling; both empty for anything else, which is then looked for in vain. */

@@ -50,6 +50,11 @@ int keys_get(struct index *index, const char *id, struct key_row *ret,
 int keys_not_found(const char *id, struct error *err);
 int keys_each(struct index *index, void (*each)(void *ctx, const struct key_row *row), void *ctx,
               struct error *err);
+/*
+ * Where one tenant has the only box: no key is of another tenant than this one; NULL: than the
+ * first. -EPERM: ERROR_REFUSED.
+ */
+int keys_one_tenant(struct index *index, const char *tenant, struct error *err);
 int keys_count(struct index *index, unsigned *ret, struct error *err); /* that are not expired */
 
 /*

@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include "sys/calls.h"
 #include "warden/file_op.h"
 
+#define OWN_FILES "/bailey"
 #define RACES_MAX 32 /* lookups that the guest may spoil by renaming before we give up */
 
 /* The host's names of the shares, whatever their real paths are; the longer name first. */
@@ -56,6 +59,31 @@ int place_find(const struct sandbox *sandbox, const char *path, size_t length, s
         return 0;
     }
     return -EACCES;
+}
+
+char *place_real(const struct sandbox *sandbox, const char *path)
+{
+    const struct sandbox_plan *plan = sandbox->plan;
+    const char *real = NULL, *rest = NULL;
+    char *text = NULL;
+
+    if (!plan->own_files || path[0] != '/')
+        return NULL;
+    if (str_starts(path, OWN_FILES)) {
+        real = plan->own_files;
+        rest = path + strlen(OWN_FILES);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(share_names) && !real; i++) {
+        const char *name = share_names[i].name;
+
+        if (str_starts(path, name) && strchr("/", path[strlen(name)])) {
+            real = plan->share_path[share_names[i].share];
+            rest = path + strlen(name);
+        }
+    }
+    if (!real || (rest[0] && rest[0] != '/'))
+        return NULL;
+    return asprintf(&text, "%s%s", real, rest) < 0 ? NULL : text;
 }
 
 /* Where a rename crosses a lookup of "..", the kernel cannot say where it leads: EAGAIN. */

@@ -14,10 +14,15 @@
 struct strings {
     const char **argv, **env;
     const char *cwd;
+    char **made; /* those that replaced one of argv, or the last one of cwd; NULL: none */
+    size_t made_count;
 };
 
 static void strings_free(struct strings *strings)
 {
+    for (size_t i = 0; i < strings->made_count; i++)
+        free(strings->made[i]);
+    free(strings->made);
     free(strings->argv);
     free(strings->env);
 }
@@ -94,6 +99,29 @@ static int watch_guest(struct command *command, const struct spawned *spawned)
     return r;
 }
 
+/*
+ * In a box whose folders have other paths than it promises, an argument that is such a path gets the
+ * real one: the guest cannot reach anything else by that name.
+ */
+static int strings_map(const struct sandbox *sandbox, struct strings *strings, uint32_t argc)
+{
+    if (!sandbox->plan->own_files)
+        return 0;
+    strings->made = calloc(argc + 1, sizeof(char *));
+    if (!strings->made)
+        return -ENOMEM;
+    for (uint32_t i = 0; i <= argc; i++) {
+        const char **at = i < argc ? &strings->argv[i] : &strings->cwd;
+        char *real = *at ? place_real(sandbox, *at) : NULL;
+
+        if (!real)
+            continue;
+        strings->made[strings->made_count++] = real;
+        *at = real;
+    }
+    return 0;
+}
+
 int command_spawn(struct warden *warden, const struct message_exec *exec, const struct buf *args,
                   struct guest_start *start, struct spawned *ret)
 {
@@ -101,6 +129,8 @@ int command_spawn(struct warden *warden, const struct message_exec *exec, const 
     struct message_size size = {.rows = exec->rows, .columns = exec->columns};
     int r = strings_read(warden, exec, args, &strings);
 
+    if (r == 0)
+        r = strings_map(warden->sandbox, &strings, exec->argc);
     if (r < 0)
         return r;
     start->argv = strings.argv;

@@ -187,6 +187,11 @@ struct place {
     char name[LIMIT_PATH_BYTES + 1]; /* relative to it; "." for the share itself */
 };
 int place_find(const struct sandbox *sandbox, const char *path, size_t length, struct place *ret);
+/*
+ * Where a promised path really is, if the box's folders have other paths than it promises; NULL: it
+ * is none, or has its own name. The caller frees it.
+ */
+char *place_real(const struct sandbox *sandbox, const char *path);
 int place_open(const struct place *place, int flags); /* fd or negative errno */
 
 /* drain.c: reads pipes whose command has ended */

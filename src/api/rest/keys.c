@@ -211,6 +211,8 @@ void keys_create(struct door_call *call)
     if (!read_key(call, &row))
         return;
     if (check_admin(call, &row, &err) < 0 ||
+        (session_manager_config(call->front->manager)->has_one_box &&
+         keys_one_tenant(call->front->auth.index, row.tenant, &err) < 0) ||
         keys_add(call->front->auth.index, &row, text, &err) < 0) {
         front_fail(call->front, call->http, &err, NULL);
         return;
