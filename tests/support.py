@@ -231,7 +231,8 @@ def bailey(*args, stdin=None, env=None, user=None, cwd=None, timeout=PATIENCE, r
 # What bailey says where namespaces are refused: a call that says so has not shown what the test asks.
 REFUSED_NAMESPACES = (b"sessions need namespaces of their own",
                       b"needs namespaces, and they are refused here",
-                      b"need namespaces, and they are refused here")
+                      b"need namespaces, and they are refused here",
+                      b"gives no namespaces, so")
 _refusals = {}
 
 

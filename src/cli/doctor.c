@@ -186,6 +186,22 @@ bool doctor_has_sessions(const struct doctor *doctor, char *reason, size_t size)
     return false;
 }
 
+bool doctor_has_one_session(const struct doctor *doctor, char *reason, size_t size)
+{
+    char refused[384];
+    const char *what;
+
+    if (doctor_has_sessions(doctor, refused, sizeof(refused)) || doctor->box.error.code ||
+        isolation_of_layers(doctor->box.layers) < ISOLATION_STANDARD ||
+        doctor->wanted > ISOLATION_STANDARD)
+        return false;
+    what = strchr(refused, '(');
+    str_format(reason, size,
+               "one session at a time: this %s refuses namespaces, so it is the only box itself %s",
+               doctor->outer.row ? "container" : "machine", what ? what : "");
+    return true;
+}
+
 const char *doctor_level(const struct doctor *doctor)
 {
     if (doctor->box.error.code)

@@ -126,6 +126,8 @@ static json_t *sessions_json(const struct doctor *doctor)
     char reason[REASON_MAX];
     bool works = doctor_has_sessions(doctor, reason, sizeof(reason));
 
+    if (!works && doctor_has_one_session(doctor, reason, sizeof(reason)))
+        return json_pack("{s:b, s:b, s:s}", "ok", 1, "one", 1, "reason", reason);
     return json_pack("{s:b, s:s?}", "ok", works, "reason", works ? NULL : reason);
 }
 
@@ -217,12 +219,12 @@ static int outer_lines(const struct doctor *doctor, struct buf *to)
     if (!outer->row)
         return 0;
     failed |= buf_printf(to, "this is %s (seen: %s)\n", outer->row->name, outer->seen);
-    if (!doctor_has_sessions(doctor, reason, sizeof(reason))) {
+    if (doctor_has_one_session(doctor, reason, sizeof(reason))) {
         failed |= buf_printf(to, "%s\n", reason);
-        if (!doctor->box.error.code)
-            failed |= buf_append_text(
-                to, "one-shot runs work; sessions, templates and 'bailey serve' do not work here "
-                    "until the remedy is applied (a later version will do without namespaces)\n");
+        failed |= buf_append_text(to, "one-shot runs work; more sessions at once, templates, and "
+                                      "packages and ports of a session need the remedy\n");
+    } else if (!doctor_has_sessions(doctor, reason, sizeof(reason))) {
+        failed |= buf_printf(to, "%s\n", reason);
     } else if (remedy) {
         failed |= buf_append_text(to, "boxes have namespaces of their own in it, but no /proc\n");
     } else {

@@ -314,14 +314,17 @@ int template_json(struct session_manager *manager, const char *name, json_t **re
 
 /* ---- templates of boxes ---- */
 
-/* A provider without layers gives its own Python: only the configured template name is accepted. */
+/*
+ * A provider without layers gives its own Python: only the configured template's name is accepted,
+ * if its boxes have files of their own, which can be made with that template.
+ */
 static int without_layers(const struct config *config, const char *name,
                           struct session_template *ret, struct error *err)
 {
     static const char *const nothing[] = {NULL};
     const struct provider_row *row = config_provider(config);
 
-    if (!str_equal(name, config->template_name))
+    if (!provider_can(row, PROVIDER_OWN_FILESYSTEM) || !str_equal(name, config->template_name))
         return row->no_template(name, err);
     *ret = (struct session_template){
         .name = TEMPLATE_PLAIN, .env = nothing, .tier_names = nothing, .tier_count = 1};

@@ -282,11 +282,11 @@ int supervisor_refused(int r, const char *what, struct error *err)
 
     outer_find(&outer);
     return error_set(err, r, ERROR_REFUSED,
-                     "sessions need namespaces of their own, which this %s refuses (%s). One-shot "
-                     "runs work: 'bailey run'. %s",
+                     "sessions need namespaces of their own, which this %s refuses (%s), unless "
+                     "SANDBOX_ISOLATION is standard: then there is one session at a time. %s",
                      outer.row ? "container" : "machine", what,
                      outer.row ? "'bailey doctor' prints the options that the container has to be "
-                                 "started with; a later version will do without namespaces"
+                                 "started with"
                                : "'bailey doctor' says what is missing");
 }
 
