@@ -49,7 +49,7 @@ struct beside {
     struct promised promised;
     const char *links[LINKS_MAX]; /* promised paths that are links to it */
     size_t link_count;
-    bool has_own_id, has_promised;
+    bool has_own_id, has_promised, is_private;
     uid_t guest;
     int lock_fd;
 };
@@ -104,6 +104,7 @@ static void read_settings(struct beside *beside)
         .python = getenv(BESIDE_PYTHON),
     };
     told_binds(beside);
+    beside->is_private = getenv(BESIDE_PRIVATE);
     beside->has_own_id = getenv(BESIDE_GUEST) && geteuid() == 0;
     beside->guest = beside->has_own_id ? (uid_t)told_number(BESIDE_GUEST) : geteuid();
     if (beside->has_own_id && beside->guest == 0)
@@ -207,7 +208,8 @@ static void plan_private(struct beside *beside, struct plan_builder *builder, st
     r = drivers_write(path);
     if (r < 0)
         error_set(err, r, ERROR_ENGINE, "writing %s: %s", path, strerror(-r));
-    link_promised(beside, builder);
+    if (!beside->is_private)
+        link_promised(beside, builder);
     builder->plan.own_files = plan_builder_text(builder, "%s", path);
     plan_builder_rule(builder, RULE_READ_DIR, builder->plan.own_files);
 }
@@ -377,6 +379,8 @@ static void take_paths(struct beside *beside)
         return;
     leftovers_processes(beside->guest);
     leftovers_ipc(beside->guest);
+    if (beside->is_private)
+        return;
     for (size_t i = 0; i < ARRAY_SIZE(places); i++)
         leftovers_files(beside->guest, places[i]);
     r = promised_take(&beside->promised, beside->guest, &path);

@@ -79,7 +79,9 @@ enum takeover_fd {
 #define LAUNCHER_BROKER_ID 1
 #define LAUNCHER_EGRESS_ID 2   /* of the egress proxy, which runs outside */
 #define LAUNCHER_UPSTREAM_ID 3 /* of the process that speaks to the model server, outside too */
-#define LAUNCHER_GUEST_ID 4    /* of the guest, where the container is the only box */
+/* Of the guest where the container is the only box; of runs beside it the next even ones, below
+ * PAIR_FIRST (runtime/container). */
+#define LAUNCHER_GUEST_ID 4
 
 /* Also read by a later program that takes over: fields are only added at its end. */
 struct launcher_plan {

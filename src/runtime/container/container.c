@@ -2,10 +2,12 @@
  * container.c - the box of a container that is the only one: starts `bailey` as its keeper
  * (boxes/beside.c), passes frames to its warden, and waits for its end.
  *
- * There is one box at a time. A request that finds another session's is refused with a sentence; one
- * that finds a prewarmed box that does not fit, or one that is being removed, waits for the end of
- * it. A prewarmed box waits for as long as there is any other. The keeper exits when nothing of its
- * box is left, so its exit is the box's removal.
+ * There is one box with the promised paths at a time. A session that finds another session's is
+ * refused with a sentence; one that finds a run's, a prewarmed box that does not fit, or one that is
+ * being removed, waits for the end of it. A run that finds it taken gets folders of its own, as a
+ * one-shot run without a daemon has (BESIDE_PRIVATE), and another id. A prewarmed box waits for as
+ * long as there is any other. The keeper exits when nothing of its box is left, so its exit is the
+ * box's removal.
  */
 #include "runtime/container/container.h"
 
@@ -39,6 +41,7 @@
 #define WAIT_MS 30000 /* for what an earlier guest left to be removed */
 #define HIGH_FD 64
 #define TEXT_MAX 400
+#define PLACES_MAX 6 /* the box, and runs beside it; two ids each, below those of pairs */
 
 struct one_box {
     struct host_box box; /* first */
@@ -46,6 +49,7 @@ struct one_box {
     int pid_fd, fd, log_fd;
     struct reactor_watch *end, *watch;
     bool is_removing; /* host_box_removed() is owed */
+    unsigned place;   /* 0: it has the promised paths */
 };
 
 struct one {
@@ -71,14 +75,34 @@ static int in_use(struct error *err)
                      "missing), or SANDBOX_TYPE=docker");
 }
 
-/* The box that is there; NULL: none. */
-static struct host_box *present(const struct host *host)
+/* The box in a place; NULL: none. */
+static struct host_box *present(const struct host *host, unsigned place)
 {
     struct host_box *box = host_boxes(host);
 
-    while (box && !box->is_there)
+    while (box && (!box->is_there || ((struct one_box *)box)->place != place))
         box = box->next;
     return box;
+}
+
+/* Keys of sessions and runs begin as their ids do: session/session.c, session/run.c. */
+static bool is_run(const struct host_box *box)
+{
+    return !box->is_prewarmed && str_starts(box->make.key, "r_");
+}
+
+/* True: it has a place beside the box. */
+static bool take_place(struct host_box *box)
+{
+    struct one_box *self = (struct one_box *)box;
+
+    for (unsigned place = 1; place < PLACES_MAX; place++) {
+        if (present(box->host, place))
+            continue;
+        self->place = place;
+        return true;
+    }
+    return false;
 }
 
 /* One that was asked for goes first; else each prewarmed box would be ended for it as soon as it is
@@ -94,14 +118,16 @@ static bool is_asked_for(const struct host *host)
 
 static void one_prepare(struct host_box *box)
 {
-    struct host_box *other = present(box->host);
+    struct host_box *other = present(box->host, 0);
     struct error err = {0};
 
     if (box->is_prewarmed && (other || is_asked_for(box->host))) {
         return; /* on_turn() */
     } else if (!other) {
         host_box_begin(box);
-    } else if (other->stage == BOX_REMOVING || other->was_asked) {
+    } else if (is_run(box) && !other->is_prewarmed && take_place(box)) {
+        host_box_begin(box);
+    } else if (other->stage == BOX_REMOVING || other->was_asked || is_run(other)) {
         return; /* on_turn() */
     } else if (other->is_prewarmed) {
         host_box_end(other);
@@ -130,7 +156,7 @@ static void one_late(struct host_box *box)
     struct error err = {0};
 
     error_set(&err, -EAGAIN, ERROR_BUSY,
-              "what the session before left is still being removed; try again");
+              "a run has the box, or what was in it before is still being removed; try again");
     host_box_refuse(box, &err);
 }
 
@@ -167,12 +193,14 @@ static char **keeper_env(const struct one_box *self)
     add(&env, BESIDE_PIDS, make->pids);
     add(&env, BESIDE_CPU, make->cpu_millis);
     if (one->guest)
-        add(&env, BESIDE_GUEST, one->guest);
+        add(&env, BESIDE_GUEST, one->guest + 2 * self->place);
+    if (self->place > 0)
+        add(&env, BESIDE_PRIVATE, 1);
     add_text(&env, BESIDE_PYTHON, "",
              make->python[0] ? make->python : host_spec(self->box.host)->python);
     add_text(&env, BESIDE_BINDS, "", one->binds);
     add_text(&env, "TMPDIR", "", getenv("TMPDIR"));
-    if (one->state && str_format(path, sizeof(path), "%s/box.lock", one->state) == 0)
+    if (one->state && str_format(path, sizeof(path), "%s/box-%u.lock", one->state, self->place) == 0)
         add_text(&env, BESIDE_LOCK, "", path);
     return env;
 }
@@ -447,7 +475,7 @@ static bool one_usage(struct host_box *box)
     uint64_t ticks = 0;
 
     if (one->guest) {
-        ticks = guest_ticks(one->guest);
+        ticks = guest_ticks(one->guest + 2 * self->place);
     } else if (self->pid > 0 && (proc = opendir("/proc"))) {
         str_format(name, sizeof(name), "%d", (int)self->pid);
         ticks = process_ticks(dirfd(proc), name);
