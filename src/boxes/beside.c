@@ -9,8 +9,8 @@
  *     (boxes/private.c), with the same rules and filters.
  * Where the caller may give away an id, the guest has one that nothing else in the container has:
  * then everything of it is found by its owner at the end. Where it may not (an ordinary user), the
- * guest has the caller's id, the box is a private folder as that of a one-shot run, the rules let it
- * write nowhere else, and its processes are the keeper's descendants.
+ * guest has the caller's id, the box is a private folder as that of a one-shot run, the rules let
+ * it write nowhere else, and its processes are the keeper's descendants.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -342,8 +342,7 @@ static void end_children(void)
 /* What the rules let the guest write to; without rules, wherever it has the right. */
 static void remove_files(const struct beside *beside, const struct sandbox_plan *plan)
 {
-    bool has_rules =
-        sys_landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
+    bool has_rules = sys_landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
 
     for (size_t i = 0; has_rules && i < plan->rule_count; i++) {
         if (plan->rules[i].kind == RULE_WRITE_DIR)

@@ -176,11 +176,11 @@ _Noreturn void warden_inside(void);
 #define BESIDE_MEMORY "BAILEY_BOX_MEMORY" /* bytes, as the next one */
 #define BESIDE_DISK "BAILEY_BOX_DISK"
 #define BESIDE_PIDS "BAILEY_BOX_PIDS"
-#define BESIDE_CPU "BAILEY_BOX_CPU"       /* thousandths of a processor; 0: all */
-#define BESIDE_PYTHON "BAILEY_BOX_PYTHON" /* path of the interpreter; not set: none */
-#define BESIDE_BINDS "BAILEY_BOX_BINDS"   /* folders that the guest may read too; "A:B" */
+#define BESIDE_CPU "BAILEY_BOX_CPU"         /* thousandths of a processor; 0: all */
+#define BESIDE_PYTHON "BAILEY_BOX_PYTHON"   /* path of the interpreter; not set: none */
+#define BESIDE_BINDS "BAILEY_BOX_BINDS"     /* folders that the guest may read too; "A:B" */
 #define BESIDE_PRIVATE "BAILEY_BOX_PRIVATE" /* set: without the promised paths */
-#define BESIDE_LOCK "BAILEY_BOX_LOCK"     /* a file that one such process holds at a time */
+#define BESIDE_LOCK "BAILEY_BOX_LOCK"       /* a file that one such process holds at a time */
 _Noreturn void warden_beside(void);
 
 /* argv and environment of this process: a warden must not carry them into its box. */

@@ -90,8 +90,8 @@ struct promised {
 int promised_take(struct promised *promised, uid_t guest, const char **ret_path);
 void promised_plan(struct plan_builder *builder); /* the shares, and what is read besides */
 int promised_files(void);                         /* /bailey: the drivers of kernels */
-#define PROMISED_MARK ".bailey-box" /* a file of /bailey: it is ours */
-int drivers_write(const char *folder); /* the same in another folder of ours */
+#define PROMISED_MARK ".bailey-box"               /* a file of /bailey: it is ours */
+int drivers_write(const char *folder);            /* the same in another folder of ours */
 /* Must: come after leftovers_files(). What was there before has its owner again. */
 void promised_give_back(struct promised *promised);
 

@@ -2,9 +2,10 @@
  * leftovers.c - what a guest's id has left in a container that is its only box: processes, System V
  * IPC, files.
  *
- * Everything is found by its owner, not by a list of places: a guest has an id that no other process
- * of the container has. POSIX shared memory, semaphores and message queues are files of mounted file
- * systems; sockets in the file system too; timers, and what has no name, end with their process.
+ * Everything is found by its owner, not by a list of places: a guest has an id that no other
+ * process of the container has. POSIX shared memory, semaphores and message queues are files of
+ * mounted file systems; sockets in the file system too; timers, and what has no name, end with
+ * their process.
  */
 #include <ctype.h>
 #include <dirent.h>

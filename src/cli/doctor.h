@@ -64,7 +64,8 @@ const char *doctor_level(const struct doctor *doctor); /* "strict", ... or "none
  * one sentence that names the refusal, in `reason`. */
 bool doctor_has_sessions(const struct doctor *doctor, char *reason, size_t size);
 
-/* Whether there can be one without, in the machine or container itself; `reason` says why only one. */
+/* Whether there can be one without, in the machine or container itself; `reason` says why only one.
+ */
 bool doctor_has_one_session(const struct doctor *doctor, char *reason, size_t size);
 
 json_t *doctor_json(const struct doctor *doctor); /* new reference; NULL: out of memory */

@@ -252,8 +252,8 @@ static int make_settings(struct preparation *made, struct error *err)
     for (char **folder = made->config.dataset_folders; folder && *folder; folder++)
         json_array_append_new(folders, text_json(*folder));
     settings =
-        json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*, s:o*, s:b}",
-                  "version", BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
+        json_pack("{s:s, s:o, s:o, s:b, s:o, s:o, s:i, s:o, s:o, s:o*, s:o*, s:o*, s:b}", "version",
+                  BAILEY_VERSION, "socket", text_json(made->paths.socket), "state",
                   text_json(made->paths.state), "on_demand", made->request.is_on_demand,
                   "languages", languages, "dataset_folders", folders, "tcp", (int)tcp_count,
                   "flags", keys_json(&made->config, FROM_FLAG), "environment",

@@ -205,8 +205,9 @@ void upgrade_asked(struct launcher *launcher, const int *fds, size_t count)
     else if (upgrade->state != UPGRADE_NONE || launcher->takeover.state != TAKEOVER_NONE)
         why = "another upgrade is under way";
     else if (launcher->plan->has_no_namespaces) /* it has no right left to begin anew with */
-        why = "it has no namespaces of its own, and changes its program only by a new start ('bailey "
-              "daemon stop' ends it, and its session)";
+        why =
+            "it has no namespaces of its own, and changes its program only by a new start ('bailey "
+            "daemon stop' ends it, and its session)";
     else if (launcher->is_stopping || launcher->is_over || !launcher->was_ready)
         why = "the daemon is starting or stopping";
     if (why) {

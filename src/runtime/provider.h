@@ -46,9 +46,9 @@ enum provider_can {
 struct provider_row {
     const char *name;    /* the value of SANDBOX_TYPE, and of meta.runtime */
     const char *runtime; /* PROVIDER_STANDS_IN: meta.runtime, the row that it stands in for */
-    const char *title; /* "Docker": in texts for people */
-    const char *help;  /* one line */
-    uint32_t can;      /* enum provider_can */
+    const char *title;   /* "Docker": in texts for people */
+    const char *help;    /* one line */
+    uint32_t can;        /* enum provider_can */
     /* PROVIDER_HOSTED: the variable of the environment that only its host gets; NULL: none. */
     const char *secret;
     /* The promised text for when it does not answer; NULL: it always does. */

@@ -26,7 +26,7 @@ enum filter_profile {
     FILTER_WARDEN = 1 << 2,  /* our PID 1; allows all that the two above allow */
     FILTER_ZYGOTE = 1 << 3,  /* a warm Python outside of boxes; allows all that a guest may */
     FILTER_ONE_ID = 1 << 4,  /* a zygote that shares its id with other processes */
-    FILTER_APART = 1 << 5, /* no namespaces either, but an id that no other process has */
+    FILTER_APART = 1 << 5,   /* no namespaces either, but an id that no other process has */
     FILTER_ZYGOTES = FILTER_ZYGOTE | FILTER_ONE_ID,
     FILTER_OUTSIDE = FILTER_OFFLINE | FILTER_APART, /* every socket is the machine's */
     FILTER_INSIDE = FILTER_GUEST | FILTER_WARDEN | FILTER_ZYGOTES, /* namespaces hold the rest */
@@ -124,7 +124,7 @@ struct filter_row {
 #define BY_NAME_REASON \
     "not covered by Landlock: without a mount namespace it would reach the caller's files"
 #define FILTER_BY_ID (FILTER_INSIDE | FILTER_APART) /* the id says whose files they are */
-#define BY_NAME(name)                                 \
+#define BY_NAME(name)                                      \
     ROW(name, FILTER_ALLOW, FILTER_BY_ID, BY_NAME_REASON), \
         ROW(name, FILTER_DENY, FILTER_OFFLINE, BY_NAME_REASON)
 

@@ -213,8 +213,8 @@ void execution_result(const struct execution *execution, uint64_t output_bytes,
     limits.output_bytes = output_bytes;
     result_init(result, &limits);
     /* If no box could be made: the provider that should have made it. */
-    result->runtime = session->provider ? provider_runtime(session->provider)
-                                        : session_config(session)->type;
+    result->runtime =
+        session->provider ? provider_runtime(session->provider) : session_config(session)->type;
     if (session->fallback)
         result_set_fallback(result, session->wanted->name, session->fallback);
     execution_id(execution, result->execution_id);

@@ -486,8 +486,7 @@ static const struct session *owner_of_box(const struct session_manager *manager)
 {
     const struct session *session = manager->sessions;
 
-    while (session &&
-           (session->ended_ms || !config_can(session_config(session), PROVIDER_ONE_BOX)))
+    while (session && (session->ended_ms || !config_can(session_config(session), PROVIDER_ONE_BOX)))
         session = session->next;
     return session;
 }

@@ -295,12 +295,13 @@ int keys_one_tenant(struct index *index, const char *tenant, struct error *err)
 
     if (r < 0 || !comparing.other[0])
         return r;
-    return error_set(err, -EPERM, ERROR_REFUSED,
-                     "this container gives no namespaces, so it is one box, which one tenant has; "
-                     "there are keys of '%s' and of '%s': remove those of one ('bailey key ls', "
-                     "'bailey key rm'), or use a machine with namespaces ('bailey doctor' says what "
-                     "is missing)",
-                     comparing.tenant, comparing.other);
+    return error_set(
+        err, -EPERM, ERROR_REFUSED,
+        "this container gives no namespaces, so it is one box, which one tenant has; "
+        "there are keys of '%s' and of '%s': remove those of one ('bailey key ls', "
+        "'bailey key rm'), or use a machine with namespaces ('bailey doctor' says what "
+        "is missing)",
+        comparing.tenant, comparing.other);
 }
 
 /* ---- the check ---- */

@@ -145,7 +145,8 @@ void supervisor_choose_ids(struct supervisor *supervisor)
         supervisor->count = MIN(supervisor->count, (unsigned)SUBID_RANGE);
         supervisor->is_range = supervisor->count >= 2;
         mapped = supervisor->count;
-    } else if (!supervisor->spec->has_no_namespaces && access(NEWUIDMAP, X_OK) == 0 && access(NEWGIDMAP, X_OK) == 0 &&
+    } else if (!supervisor->spec->has_no_namespaces && access(NEWUIDMAP, X_OK) == 0 &&
+               access(NEWGIDMAP, X_OK) == 0 &&
                subid_find("/etc/subuid", geteuid(), &supervisor->sub_uid, &uid_count) &&
                subid_find("/etc/subgid", geteuid(), &supervisor->sub_gid, &gid_count)) {
         supervisor->is_helped = true;

@@ -17,8 +17,9 @@
  * proxy, in the host's network, under its own id (egress.c). If boxes are made by a provider host,
  * or a model server is configured (upstream/), other children keep those processes running
  * (provider_host.c). The kernel ends everything inside when the
- * launcher dies; the launcher dies with the supervisor. Refused (ERROR_REFUSED) where user
- * namespaces are not available: sessions promise a /tmp of their own.
+ * launcher dies; the launcher dies with the supervisor. Where user namespaces are not available it
+ * is refused (ERROR_REFUSED), or, with has_no_namespaces, the launcher and the broker run beside
+ * the supervisor under an id of their own, and a provider host makes the one box (boxes/beside.c).
  *
  * Runs in: supervisor, commands
  */
@@ -46,7 +47,8 @@ struct supervisor_spec {
         const char *const *env; /* as broker_env, with secrets that only this host needs */
         bool is_lazy;           /* it is started when the broker first needs it */
         bool has_own_id;        /* it needs no right of the caller's: an id of its own */
-        /* It makes its boxes with the caller's capabilities; HOST_GUEST_ID says which id they get. */
+        /* It makes its boxes with the caller's capabilities; HOST_GUEST_ID says which id they get.
+         */
         bool keeps_rights;
     } hosts[LAUNCHER_HOSTS_MAX];
     size_t host_count;
@@ -78,12 +80,12 @@ struct supervisor_spec {
     unsigned pool_size;         /* maximum number of prewarmed boxes; 0: none */
     uint64_t pool_memory_bytes; /* their memory limit together while they are idle */
     unsigned stop_grace_ms;
-    int socket_fd;        /* opened already by a service manager, at `socket`; 0: opened here */
-    const char *notify;   /* NOTIFY_SOCKET of the service manager; NULL: none */
-    uint64_t watchdog_ms; /* interval of the service manager's watchdog; 0: none */
+    int socket_fd;          /* opened already by a service manager, at `socket`; 0: opened here */
+    const char *notify;     /* NOTIFY_SOCKET of the service manager; NULL: none */
+    uint64_t watchdog_ms;   /* interval of the service manager's watchdog; 0: none */
     bool has_no_namespaces; /* none are tried: every box is made by a provider host */
-    int ready_fd;         /* gets "ready ", or an error's text, and is closed; -1: none */
-    int stderr_fd;        /* the daemon's log */
+    int ready_fd;           /* gets "ready ", or an error's text, and is closed; -1: none */
+    int stderr_fd;          /* the daemon's log */
 };
 
 /*

@@ -100,8 +100,8 @@ static int watch_guest(struct command *command, const struct spawned *spawned)
 }
 
 /*
- * In a box whose folders have other paths than it promises, an argument that is such a path gets the
- * real one: the guest cannot reach anything else by that name.
+ * In a box whose folders have other paths than it promises, an argument that is such a path gets
+ * the real one: the guest cannot reach anything else by that name.
  */
 static int strings_map(const struct sandbox *sandbox, struct strings *strings, uint32_t argc)
 {

@@ -3,16 +3,16 @@
  * (boxes/beside.c), passes frames to its warden, and waits for its end.
  *
  * There is one box with the promised paths at a time. A session that finds another session's is
- * refused with a sentence; one that finds a run's, a prewarmed box that does not fit, or one that is
- * being removed, waits for the end of it. A run that finds it taken gets folders of its own, as a
- * one-shot run without a daemon has (BESIDE_PRIVATE), and another id. A prewarmed box waits for as
- * long as there is any other. The keeper exits when nothing of its box is left, so its exit is the
- * box's removal.
+ * refused with a sentence; one that finds a run's, a prewarmed box that does not fit, or one that
+ * is being removed, waits for the end of it. A run that finds it taken gets folders of its own, as
+ * a one-shot run without a daemon has (BESIDE_PRIVATE), and another id. A prewarmed box waits for
+ * as long as there is any other. The keeper exits when nothing of its box is left, so its exit is
+ * the box's removal.
  */
 #include "runtime/container/container.h"
 
-#include <dirent.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -200,7 +200,8 @@ static char **keeper_env(const struct one_box *self)
              make->python[0] ? make->python : host_spec(self->box.host)->python);
     add_text(&env, BESIDE_BINDS, "", one->binds);
     add_text(&env, "TMPDIR", "", getenv("TMPDIR"));
-    if (one->state && str_format(path, sizeof(path), "%s/box-%u.lock", one->state, self->place) == 0)
+    if (one->state &&
+        str_format(path, sizeof(path), "%s/box-%u.lock", one->state, self->place) == 0)
         add_text(&env, BESIDE_LOCK, "", path);
     return env;
 }

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-#define CONTAINER_NO_INSTALL                                                                    \
+#define CONTAINER_NO_INSTALL                                                                      \
     "packages cannot be installed into this session: this container gives no namespaces, so the " \
     "session is the container itself, without a network. Install them into the container before " \
     "('pip install' as its own user), or start it so that 'bailey doctor' finds namespaces"

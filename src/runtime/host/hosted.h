@@ -22,8 +22,8 @@ struct config;
 #define HOST_ENV_STATE "BAILEY_HOST_STATE"       /* the state folder; not set: one box, no daemon */
 #define HOST_ENV_IDENTITY "BAILEY_HOST_IDENTITY" /* that folder's identity */
 #define HOST_ENV_NO_CEILING "BAILEY_HOST_NO_CEILING" /* set: limits are no maximum */
-#define HOST_ENV_PYTHON "BAILEY_HOST_PYTHON" /* path of the Python that it keeps warm */
-#define HOST_ENV_BINDS "BAILEY_HOST_BINDS"   /* folders that boxes show besides; "A:B" */
+#define HOST_ENV_PYTHON "BAILEY_HOST_PYTHON"         /* path of the Python that it keeps warm */
+#define HOST_ENV_BINDS "BAILEY_HOST_BINDS"           /* folders that boxes show besides; "A:B" */
 /* Standard error is a terminal with a waiting user */
 #define HOST_ENV_PROGRESS "BAILEY_HOST_PROGRESS"
 

@@ -36,7 +36,9 @@ static void test_rows_are_whole(void **state)
         assert_true(!provider_can(row, PROVIDER_DISK_IS_MEMORY) || row->more_disk);
         assert_true(!provider_can(row, PROVIDER_ONLY_MEANT) || row->is_meant);
         if (provider_can(row, PROVIDER_HOSTED)) {
-            assert_true(row->unavailable && row->gone && row->place);
+            /* One that stands in is there whenever the daemon is. */
+            assert_true(row->gone && (provider_can(row, PROVIDER_STANDS_IN) ||
+                                      (row->unavailable && row->place)));
             assert_ptr_equal(row->ops, &hosted_ops);
             assert_non_null(backend_find(row->name));
             assert_non_null(backend_find(row->name)->ops);
@@ -47,7 +49,7 @@ static void test_rows_are_whole(void **state)
 
 static void test_found_or_refused(void **state)
 {
-    static const char *const not_built[] = {"kubernetes", "e2b", "chroot", ""};
+    static const char *const not_built[] = {"kubernetes", "e2b", "chroot", "container", ""};
     const struct provider_row *row = NULL;
     char list[PROVIDER_LIST_MAX];
     struct error err = {0};
@@ -69,6 +71,26 @@ static void test_found_or_refused(void **state)
     assert_null(strstr(provider_list(true, list), "e2b"));
 }
 
+/* No caller names it, and no list has it: results call it by the row that it stands in for. */
+static void test_one_stands_in_for_local(void **state)
+{
+    const struct provider_row *row = provider_stand_in(provider_known(PROVIDER_LOCAL));
+    const char *names[PROVIDERS_MAX + 1];
+    char list[PROVIDER_LIST_MAX];
+
+    (void)state;
+    assert_non_null(row);
+    assert_true(provider_can(row, PROVIDER_STANDS_IN | PROVIDER_ONE_BOX | PROVIDER_HOSTED));
+    assert_string_equal(provider_runtime(row), PROVIDER_LOCAL);
+    assert_string_equal(provider_runtime(provider_known("docker")), "docker");
+    assert_null(provider_runtime(NULL));
+    assert_null(provider_stand_in(provider_known("docker")));
+    assert_null(strstr(provider_list(false, list), row->name));
+    provider_names(names);
+    for (size_t i = 0; names[i]; i++)
+        assert_string_not_equal(names[i], row->name);
+}
+
 static void test_bits(void **state)
 {
     const struct provider_row *docker = provider_known("docker");
@@ -84,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_whole),
         cmocka_unit_test(test_found_or_refused),
+        cmocka_unit_test(test_one_stands_in_for_local),
         cmocka_unit_test(test_bits),
     };
 

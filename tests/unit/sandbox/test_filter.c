@@ -41,7 +41,7 @@
 #define SELF UINT64_C(0x5e1f)             /* stands for the child's own pid */
 #define RESULTS_MAX 256
 
-enum { NONE, GUEST, OFFLINE, WARDEN, STACKED, KERNEL, MODES };
+enum { NONE, GUEST, OFFLINE, APART, WARDEN, STACKED, KERNEL, MODES };
 
 static const struct {
     const char *name;
@@ -50,6 +50,7 @@ static const struct {
     [NONE] = {"none", {NULL}},
     [GUEST] = {"guest", {&filter_guest}},
     [OFFLINE] = {"guest_offline", {&filter_guest_offline}},
+    [APART] = {"guest_apart", {&filter_guest_apart}},
     [WARDEN] = {"warden", {&filter_warden}},
     [STACKED] = {"warden, then guest", {&filter_warden, &filter_guest}},
     [KERNEL] = {"zygote, then guest", {&filter_zygote, &filter_guest}},
@@ -146,7 +147,7 @@ static int *run_batch(int mode, const struct call *calls, size_t count)
 
 static int wanted(const struct call *call, int mode)
 {
-    if (mode == OFFLINE)
+    if (mode == OFFLINE || mode == APART)
         return call->offline;
     return mode == WARDEN ? call->warden : call->guest;
 }
