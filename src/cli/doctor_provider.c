@@ -47,7 +47,7 @@ static int start(const char *program, const char *config_file, char *const *env,
 /* Providers other than local that are configured, or that a user could mean. */
 static bool is_asked(const struct provider_row *row, const struct config *config)
 {
-    if (!row->ops || !provider_can(row, PROVIDER_HOSTED))
+    if (!row->ops || !provider_can(row, PROVIDER_HOSTED) || provider_can(row, PROVIDER_STANDS_IN))
         return false;
     return row == config_provider(config) || (row->is_meant && row->is_meant(config));
 }
@@ -158,7 +158,8 @@ void doctor_providers_json(const struct doctor *doctor, json_t *to)
     for (size_t i = 0; (row = provider_at(i)); i++) {
         json_t *report = json_object_get(doctor->providers, row->name);
 
-        if (!row->ops || !provider_can(row, PROVIDER_HOSTED))
+        if (!row->ops || !provider_can(row, PROVIDER_HOSTED) ||
+            provider_can(row, PROVIDER_STANDS_IN))
             continue;
         report = report ? json_copy(report) : json_null();
         json_object_del(report, "lines");
