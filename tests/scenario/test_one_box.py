@@ -250,6 +250,8 @@ def test_it_is_never_chosen_where_namespaces_are_there(outer):
     ("session new --template data", "a session has what the container has"),
     ("install -s a requests", "Install them into the container"),
     ("upgrade", "changes its program only by a new start"),
+    ("port -s a", "has no network of its own"),
+    ("port -s a 7171 --local 7272", "has no network of its own"),
 ])
 def test_what_it_cannot_do_is_said(rooted, call, words):
     done = rooted.shell(f"bailey session new --name a >/dev/null && bailey exec -s a -- true && "
