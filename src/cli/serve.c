@@ -623,6 +623,12 @@ static int keep_own(struct preparation *made, struct error *err)
      */
     made->config.has_one_box = made->config.isolation <= ISOLATION_STANDARD &&
                                supervisor_try_namespaces(&trial, &refused) < 0;
+    if (made->config.has_one_box && made->config.root)
+        return error_set(
+            err, -EINVAL, ERROR_BAD_CONFIG,
+            "%s: a root folder needs namespaces, and they are refused here: remove it, "
+            "or see 'bailey doctor'",
+            made->config.values[KEY_ROOT].where);
     made->wanted = config_provider(&made->config);
     return made->request.is_on_demand ? settings_keep_daemon(&made->config, err) : 0;
 }

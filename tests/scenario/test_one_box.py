@@ -259,6 +259,11 @@ def test_what_it_cannot_do_is_said(rooted, call, words):
     assert done.status != 0 and words in done.stderr, done
 
 
+def test_a_root_folder_is_refused_and_not_left_out(rooted):
+    done = rooted.shell("SANDBOX_ROOT=/usr bailey serve --listen none")
+    assert done.status == 125 and "SANDBOX_ROOT" in done.stderr and "needs namespaces" in done.stderr, done
+
+
 # --- what is left
 
 
