@@ -168,6 +168,7 @@ def test_an_interrupt_ends_the_command_too(tmp_path, number):
 
 DOCTOR = {"container": None, "sessions": {"ok": True, "reason": ""}}
 REFUSED = {"sessions": {"ok": False, "reason": "namespaces are refused here"}}
+ONE = {"sessions": {"ok": True, "one": True, "reason": "namespaces are refused here"}}
 
 
 @pytest.fixture
@@ -209,8 +210,9 @@ def test_make_run_fails_when_the_first_part_failed(stand_in):
 
 @pytest.mark.parametrize("container, remedy", [(None, "doctor"), ({"remedy": "docker run --this"},
                                                                 "docker run --this")])
-def test_make_run_skips_what_the_machine_refuses_and_says_so(stand_in, container, remedy):
-    done = stand_in(doctor={"container": container, **REFUSED}, build=125)
+@pytest.mark.parametrize("sessions", [REFUSED, ONE])
+def test_make_run_skips_what_the_machine_refuses_and_says_so(stand_in, container, remedy, sessions):
+    done = stand_in(doctor={"container": container, **sessions}, build=125)
     assert done.returncode == 0 and "the error of build" not in done.stderr, done
     assert "skipped: namespaces are refused here" in done.stdout and remedy in done.stdout, done
     assert "did analysis" not in done.stdout, done
