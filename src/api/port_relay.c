@@ -354,6 +354,9 @@ static void explain(const struct port_stream *stream, struct error *err)
     else if (err->num == -EPERM)
         error_set(err, err->num, ERROR_PORT_CLOSED,
                   "session %s has no network of its own, so its ports cannot be reached", id);
+    else if (err->num == -ENOTSUP)
+        error_set(err, err->num, ERROR_PORT_CLOSED,
+                  "what runs session %s here does not pass on connections to its ports", id);
     else if (err->num == -EAGAIN)
         error_set(err, err->num, ERROR_BUSY,
                   "session %s has %d connections to its ports, which is all that it may have", id,

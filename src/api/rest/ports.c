@@ -43,6 +43,9 @@ static void fail(struct listing *listing, const struct error *err)
 {
     struct error told = *err;
 
+    if (err->num == -ENOTSUP && err->code == ERROR_ENGINE)
+        error_set(&told, err->num, ERROR_PORT_CLOSED,
+                  "what runs this session here does not tell which ports it has");
     if (err->num == -EPERM && err->code == ERROR_ENGINE)
         error_set(&told, err->num, ERROR_PORT_CLOSED,
                   "this session has no network of its own, so it has no ports");

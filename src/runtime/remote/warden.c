@@ -122,6 +122,10 @@ static int take(struct remote_box *box, const struct frame *frame)
         box->highest = MAX(box->highest, frame->id);
     if (frame->type == FRAME_ARGS)
         return add_args(box, frame);
+    if (frame->type == FRAME_CONNECT || frame->type == FRAME_PORTS) {
+        remote_warden_done(box, frame->id, -ENOTSUP);
+        return 0;
+    }
     if (box->plain)
         return remote_plain_frame(box, frame);
     switch (frame->type) {

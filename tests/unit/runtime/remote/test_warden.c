@@ -128,6 +128,18 @@ static void test_another_broker_is_greeted_with_the_highest_id(void **state)
     expect_number(FRAME_WELCOME, 77, 9);
 }
 
+/* The box stays: only the question is refused. */
+static void test_ports_are_not_passed_on(void **state)
+{
+    uint8_t payload[2];
+
+    (void)state;
+    assert_true(give(FRAME_PORTS, 1, NULL, 0) > 0);
+    expect_number(FRAME_DONE, 1, ENOTSUP);
+    assert_true(give(FRAME_CONNECT, 2, payload, message_port_pack(80, payload, 2)) > 0);
+    expect_number(FRAME_DONE, 2, ENOTSUP);
+}
+
 static void test_text_that_is_no_utf8_is_refused_and_nothing_is_sent(void **state)
 {
     (void)state;
@@ -330,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(test_another_broker_is_greeted_with_the_highest_id),
+        WITH(test_ports_are_not_passed_on),
         WITH(test_text_that_is_no_utf8_is_refused_and_nothing_is_sent),
         cmocka_unit_test_teardown(test_frames_that_cannot_be_right_lose_the_box, end),
         WITH(test_a_lost_box_ends_its_stream_behind_the_last_frame),
