@@ -182,6 +182,13 @@ def test_a_paused_session_is_paused_there(near, target, session):
     assert near.exec(session, "echo", "on")["stdout"] == "on\n"
 
 
+def test_ports_are_refused_and_the_session_goes_on(near, session):
+    near.exec(session, "true")
+    near.refused("GET", f"/v1/sessions/{session}/ports", 502, "port_closed")
+    near.refused("GET", f"/v1/sessions/{session}/ports/8000/", 502, "port_closed")
+    assert near.exec(session, "echo", "on")["stdout"] == "on\n"
+
+
 def test_a_client_that_does_not_read_stops_the_program_there(near, session):
     code = ("import os\nfor i in range(3000):\n    os.write(1, b'x' * 100000)\n"
             "    open('n', 'w').write(str(i))")

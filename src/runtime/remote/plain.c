@@ -642,6 +642,8 @@ int remote_plain_frame(struct remote_box *box, const struct frame *frame)
     case FRAME_REMOVE:
     case FRAME_CHMOD:
     case FRAME_WATCH:
+    case FRAME_CONNECT:
+    case FRAME_PORTS:
     case FRAME_FREEZE:
     case FRAME_THAW:
         remote_warden_done(box, frame->id, -ENOTSUP);
