@@ -194,6 +194,11 @@ def mcp(there):
     assert process.returncode == 0 and not said, said
 
 
+def port(there):
+    """That a connection goes through is in test_ports.py."""
+    assert there.ok("port", "-s", "one") == ""
+
+
 def openapi(there):
     assert there.json("openapi") == json.loads(there.server.tcp("GET", "/openapi.json", key=False).body)
 
@@ -219,7 +224,7 @@ NONE = ("version", "help", "completion", "man")
 COMMANDS = {
     "run": run, "exec": exec_, "tool": tool, "session": session, "code": code, "context": context,
     "install": install, "shell": shell, "cp": files, "ls": files, "cat": files, "rm": files,
-    "outputs": outputs, "logs": logs, "events": events, "ps": ps, "template": template, "key": key,
+    "outputs": outputs, "logs": logs, "events": events, "ps": ps, "port": port, "template": template, "key": key,
     "audit": audit, "prompt": prompt, "ask": ask, "mcp": mcp, "openapi": openapi,
     **dict.fromkeys(HERE, only_here), **dict.fromkeys(NONE, without_a_server)}
 

@@ -228,7 +228,7 @@ WORKING = ["exec -s S -- true", "tool sandbox_exec {} -s S", "tool run_code {} -
 # Those that look or take away: with whatever settings somebody has, they can be used.
 LOOKING = ["session ls", "session show S", "session extend S 1m", "context ls -s S", "ls S:/tmp", "outputs S",
            "events --json -s S", "ps", "key ls", "daemon status", "audit query", "cp S:/tmp/gone F.2", "cat S:/tmp/gone",
-           "openapi", "doctor", "logs E", "rm S:/tmp/gone", "session rm S"]
+           "openapi", "doctor", "logs E", "port -s S", "rm S:/tmp/gone", "session rm S"]
 # Those that use no daemon, or are about its settings themselves.
 ALONE = {"run", "serve", "image", "upgrade", "reload", "prompt", "config", "version", "help", "completion", "man"}
 
