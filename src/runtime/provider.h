@@ -40,7 +40,8 @@ enum provider_can {
         1 << 8, /* makes the boxes of another row where that one cannot; no value of SANDBOX_TYPE */
     PROVIDER_ONE_BOX = 1 << 9,        /* has one box at a time, which one tenant owns */
     PROVIDER_DISK_IS_MEMORY = 1 << 7, /* files copied into a box count against its memory limit */
-    PROVIDER_ONLY_MEANT = 1 << 8, /* it has no default place: it cannot be used unless is_meant() */
+    PROVIDER_ONLY_MEANT =
+        1 << 10, /* it has no default place: it cannot be used unless is_meant() */
 };
 
 struct provider_row {

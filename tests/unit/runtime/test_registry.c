@@ -91,6 +91,24 @@ static void test_one_stands_in_for_local(void **state)
         assert_string_not_equal(names[i], row->name);
 }
 
+/* Two bits of one number would give a row what another one has. */
+static void test_each_bit_is_its_own(void **state)
+{
+    static const uint32_t bits[] = {
+        PROVIDER_CAN_ZYGOTE,     PROVIDER_CAN_LAYERS,       PROVIDER_CAN_BIND_DATASETS,
+        PROVIDER_CAN_INSTALL,    PROVIDER_CAN_TIME_BRINGUP, PROVIDER_OWN_FILESYSTEM,
+        PROVIDER_HOSTED,         PROVIDER_STANDS_IN,        PROVIDER_ONE_BOX,
+        PROVIDER_DISK_IS_MEMORY, PROVIDER_ONLY_MEANT,
+    };
+    uint32_t seen = 0;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(bits); i++) {
+        assert_int_equal(seen & bits[i], 0);
+        seen |= bits[i];
+    }
+}
+
 static void test_bits(void **state)
 {
     const struct provider_row *docker = provider_known("docker");
@@ -107,6 +125,7 @@ int main(void)
         cmocka_unit_test(test_rows_are_whole),
         cmocka_unit_test(test_found_or_refused),
         cmocka_unit_test(test_one_stands_in_for_local),
+        cmocka_unit_test(test_each_bit_is_its_own),
         cmocka_unit_test(test_bits),
     };
 
