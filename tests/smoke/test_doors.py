@@ -115,12 +115,6 @@ def datasets(caller, session):
     assert caller.exec(session, "cat", given["path"])["stdout"] == "a,b\n"
 
 
-def pausing(caller, session):
-    assert caller.post(f"/v1/sessions/{session}/pause")["state"] == "paused"
-    assert caller.post(f"/v1/sessions/{session}/resume")["state"] != "paused"
-    assert caller.exec(session, "echo", "on")["stdout"] == "on\n"
-
-
 def ports(caller, session):
     """A server in the sandbox, with the key and by a signed link."""
     assert caller.get(f"/v1/sessions/{session}/ports")["ports"] == []
@@ -292,7 +286,6 @@ ROUTES = {
     "/v1/sessions/{id}/files": files, "/v1/sessions/{id}/datasets": datasets,
     "/v1/sessions/{id}/outputs": artifacts, "/v1/artifacts": artifacts,
     "/v1/sessions/{id}/ports": ports,
-    "/v1/sessions/{id}/pause": pausing, "/v1/sessions/{id}/resume": pausing,
     "/v1/sessions/{id}/events": events, "/v1/events": events,
     "/v1/sessions/{id}/ws": websocket, "/v1/ws": websocket, "/v1/sessions/{id}/pty": terminal,
     "/v1/sessions/{id}/code": code, "/v1/sessions/{id}/contexts": code,
