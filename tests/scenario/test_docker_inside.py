@@ -122,7 +122,7 @@ def test_what_runs_leave_behind(plain):
 
 
 def test_templates_need_namespaces_and_say_so(plain):
-    """What works without is in test_one_box.py."""
+    """What works without is in test_docker_one_box.py."""
     done = plain.bailey("template", "build", "data")
     assert done.status == 125, done
     assert "gives no namespaces" in done.stderr and "bailey doctor" in done.stderr, done
