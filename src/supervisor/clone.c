@@ -282,8 +282,8 @@ int supervisor_refused(int r, const char *what, struct error *err)
 
     outer_find(&outer);
     return error_set(err, r, ERROR_REFUSED,
-                     "sessions need namespaces of their own, which this %s refuses (%s), unless "
-                     "SANDBOX_ISOLATION is standard: then there is one session at a time. %s",
+                     "sessions need namespaces of their own, which this %s refuses (%s); 'bailey "
+                     "run' works, and with SANDBOX_ISOLATION=standard one session at a time. %s",
                      outer.row ? "container" : "machine", what,
                      outer.row ? "'bailey doctor' prints the options that the container has to be "
                                  "started with"

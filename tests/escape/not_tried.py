@@ -14,12 +14,14 @@ REASONS = {
          "of its guest's processes, and templates are a part of its image",
     "f": "of containers only: their engine's sockets, and what a caller might request of it",
     "g": "no socket can be made there, and kernel memory is not watched (see above)",
+    "h": "replies of a guest's server are read by the broker, whatever made the box",
 }
 NAMESPACES_REFUSED = ("refused", "root-refused")
 EGRESS = range(46, 57)
 DOORS = (66, 67, 68, 84, 85, 86, 87)
 LOCAL_ONLY = (77, 78, 79)
 CONTAINERS_ONLY = (43, 70)
+PORTS = 55
 
 # Numbers of the list of attacks that have no row.
 WITHOUT_ROW = {
@@ -27,7 +29,6 @@ WITHOUT_ROW = {
     47: "in the row of 46, whose tests try both",
     53: "Unix sockets of the host are attacked with 33",
     54: "there are no placeholders for secrets: a box gets a secret only if a caller passes it in, and has no network",
-    55: "a box's ports are in its own network namespace and no address leads to them (33, 67)",
     73: "no memory of a box is ever saved and restored; the processes of a paused session are stopped, not copied",
     74: "side channels are documented [below](#side-channels), not prevented",
 }
@@ -36,7 +37,7 @@ WITHOUT_ROW = {
 def reason(number, way, runtime):
     """The letter of the reason why this cell has no verdict, or None."""
     if runtime != "local":
-        return "d" if number in EGRESS else "c" if number in DOORS else "e" if number in LOCAL_ONLY else None
+        return "h" if number == PORTS else "d" if number in EGRESS else "c" if number in DOORS else "e" if number in LOCAL_ONLY else None
     if number in CONTAINERS_ONLY:
         return "f"
     if way in NAMESPACES_REFUSED:

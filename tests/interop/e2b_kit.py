@@ -87,4 +87,4 @@ def run_python(server, row, name, *options, **more):
 
 def run_node(server, row, name, **more):
     cache = sdk_server.interop_cache(row) / row
-    run(server, ["node", "--test", str(CLIENTS / f"{name}.mjs")], E2B_PACKAGES=str(cache), **more)
+    run(server, [sdk_server.newest_node(), "--test", str(CLIENTS / f"{name}.mjs")], E2B_PACKAGES=str(cache), **more)

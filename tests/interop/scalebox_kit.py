@@ -34,4 +34,5 @@ def run_python(server, row, name):
 def run_node(server, row, name):
     cache = sdk_server.interop_cache(row) / row
     # The package leaves timers of 30 s behind, which would keep the process.
-    e2b_kit.run(server, ["node", "--test", "--test-force-exit", str(CLIENTS / f"{name}.mjs")], SCALEBOX_PACKAGES=str(cache))
+    e2b_kit.run(server, [sdk_server.newest_node(), "--test", "--test-force-exit", str(CLIENTS / f"{name}.mjs")],
+                SCALEBOX_PACKAGES=str(cache))

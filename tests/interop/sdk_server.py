@@ -47,3 +47,8 @@ def interop_cache(*rows):
         pytest.skip(f"the package index cannot be reached: {done.stderr.strip()[-300:]}")
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip().split("\n")[-1])
+
+
+def newest_node():
+    """The Node that npm brought for the Inspector: Debian 12 has 18, which newer packages do not run on."""
+    return str(interop_cache("mcp-inspector") / NEWEST_NODE)

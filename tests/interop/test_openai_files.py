@@ -21,7 +21,7 @@ def command(row):
     folder = sdk_server.interop_cache(row) / row
     if row.endswith("py"):
         return [folder / "bin" / "python", HERE / "openai_files.py"], {}
-    return ["node", HERE / "openai_files.mjs"], {"MODULES": folder}
+    return [sdk_server.newest_node(), HERE / "openai_files.mjs"], {"MODULES": folder}
 
 
 @pytest.mark.parametrize("row", ["openai-py", "openai-js"])

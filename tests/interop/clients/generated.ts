@@ -35,7 +35,7 @@ async function main(): Promise<void> {
     })) as Schemas["CellResult"]; // 202 is a Process, when the body asks for it
     const value: unknown = cell.results[0]?.data?.["text/plain"];
     const found = got(await client.GET("/v1/sessions/{id}", { params: { path: { id: "generated" } } }));
-    const state: "new" | "starting" | "ready" | "ending" | "ended" = found.state;
+    const state: Schemas["Session"]["state"] = found.state;
     const command = got(await client.POST("/v1/sessions/{id}/exec", {
         params, body: { argv: ["/bin/sh", "-c", "wc -l < /tmp/data/sales.csv"], timeout: 60 },
     })) as Schemas["Result"];
