@@ -271,7 +271,10 @@ static int add_reply_header(const struct port_call *call, const struct reply_hea
     return add(memory, headers, count, header->name, prefix, own ? own : header->value);
 }
 
-/* Room for all at once: the headers are pointers into it. */
+/*
+ * Room for all at once, and for the NUL that a buf keeps behind its bytes: the headers are pointers
+ * into it, so it must never be moved.
+ */
 static int make_room(struct buf *memory, const struct port_call *call,
                      const struct reply_reader *reply)
 {
@@ -280,8 +283,8 @@ static int make_room(struct buf *memory, const struct port_call *call,
     for (size_t i = 0; i < reply->header_count; i++)
         size += strlen(reply->headers[i].name) + strlen(reply->headers[i].value) + sizeof(": ");
     *memory = BUF_INIT(size);
-    memory->data = malloc(size);
-    memory->capacity = memory->data ? size : 0;
+    memory->data = malloc(size + 1);
+    memory->capacity = memory->data ? size + 1 : 0;
     return memory->data ? 0 : -ENOMEM;
 }
 
