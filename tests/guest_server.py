@@ -2,10 +2,13 @@
 
 It answers in one thread per connection and writes its replies by hand, so that wrong ones can be sent too:
 /echo what it was asked, /big?N that many bytes, /sink the length and hash of the body, /die a body that breaks
-off, /raw?HEX those bytes and the end, /endless headers without end, /ws a WebSocket that sends everything back."""
+off, /raw?HEX those bytes and the end, /endless headers without end, /reset a whole
+reply and then a reset instead of an end, /ws a WebSocket that sends everything back,
+/late the same, once the pipe /tmp/go was opened and closed."""
 import base64
 import hashlib
 import json
+import os
 import socket
 import struct
 import sys
@@ -117,6 +120,15 @@ def serve(sock):
     elif path == "/slow":
         sock.sendall(b"HTTP/1.1 200 OK\r\n\r\nfirst\n")
         file.read()  # until the client has gone
+    elif path == "/reset":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")
+        return
+    elif path == "/late":
+        os.mkfifo("/tmp/go")
+        with open("/tmp/go", "rb") as gate:
+            gate.read()
+        websocket(sock, headers, file)
     elif path == "/ws":
         websocket(sock, headers, file)
     else:

@@ -289,6 +289,17 @@ static size_t take_head(struct port_stream *stream, const char *data, size_t len
     return taken < 0 ? length : (size_t)taken;
 }
 
+/*
+ * The connection is over. Whether the reply is cut: one that says where it ends is whole by its own
+ * word, however its connection ended.
+ */
+static bool is_cut(struct port_stream *stream, const struct error *err)
+{
+    struct reply_reader *reply = &stream->reply;
+
+    return reply_reader_close(reply) < 0 || (err->num < 0 && reply->body == REPLY_UNTIL_CLOSE);
+}
+
 /* ---- events of the connection ---- */
 
 static void on_open(void *ctx)
@@ -376,7 +387,7 @@ static void on_done(void *ctx, const struct error *err)
     if (stream->has_tunnel) {
         http_tunnel_close(stream->tunnel);
     } else if (stream->has_replied) {
-        stream->is_broken |= reply_reader_close(&stream->reply) < 0 || err->num < 0;
+        stream->is_broken |= is_cut(stream, err);
         http_reply_more(stream->call.http);
     } else if (!stream->is_open || (err->num < 0 && err->code != ERROR_ENGINE)) {
         explain(stream, &told);

@@ -152,6 +152,12 @@ def test_a_server_that_dies_breaks_the_reply(server, session):
     assert asked(server, session, "echo").status == 200
 
 
+def test_a_reply_that_said_its_end_is_whole_however_its_connection_ends(server, session):
+    for _ in range(20):
+        reply = asked(server, session, "reset")
+        assert (reply.status, reply.body) == (200, b"whole")
+
+
 def test_nothing_listens(server, session):
     reply = asked(server, session, "", port=4321)
     assert reply.status == 502 and reply.error["code"] == "port_closed"
