@@ -224,6 +224,8 @@ static void on_upgraded(void *cls, struct MHD_Connection *connection, void *cont
         reactor_watch(tunnel->server->reactor, tunnel->conn.fd, tunnel->watched, on_ready, tunnel);
     raw_conn_take(&tunnel->conn);
     keep_alive(tunnel);
+    if (tunnel->is_closing)
+        raw_conn_shut(&tunnel->conn); /* before there was a connection */
     if (!tunnel->watch || (extra_length > 0 && buf_append(&tunnel->in, extra, extra_length) < 0)) {
         tunnel->is_closing = true;
         set_timer(tunnel, 0);
@@ -263,6 +265,8 @@ int http_tunnel_open(struct http_request *request, const char *const *headers,
     }
     request->tunnel = tunnel;
     http_request_answer(request, 101, NULL, headers, response);
+    if (request->stop)
+        http_tunnel_close(tunnel); /* its key became invalid while its owner waited */
     *ret = tunnel;
     return 0;
 }

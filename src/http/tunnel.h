@@ -4,9 +4,9 @@
  *
  * Made by http_tunnel_open() inside or after a handler; from then on the request is gone and the
  * tunnel lives until closed() was called, once, whatever happened. Nothing is buffered but what the
- * owner did not take of the last bytes that were read: who does not take, slows the client. The
- * connection carries no other request afterwards. Callbacks come from the loop and may call
- * anything of this header. One thread, never blocks.
+ * owner did not take of the last bytes that were read: an owner that does not take them slows the
+ * client. The connection carries no other request afterwards. Callbacks come from the loop and may
+ * call anything of this header. One thread, never blocks.
  *
  * Runs in: broker, hosts, commands
  */
@@ -29,7 +29,10 @@ struct http_tunnel_events {
     void (*closed)(void *ctx); /* last */
 };
 
-/* Answers 101 with these headers ("Upgrade: ..." among them). On failure nothing was answered. */
+/*
+ * Answers 101 with these headers ("Upgrade: ..." among them). On failure nothing was answered.
+ * Where http_stop() was called for the request before, the tunnel is closed at once.
+ */
 int http_tunnel_open(struct http_request *request, const char *const *headers,
                      const struct http_tunnel_events *events, void *ctx, struct http_tunnel **ret,
                      struct error *err);

@@ -225,6 +225,25 @@ def test_a_websocket_passes(server, session):
 
 def test_a_session_that_is_paused_or_over_says_so(server):
     own = new_session(server)
+def test_a_websocket_does_not_outlive_its_key(server, session):
+    """Also if the guest's server switches only after the key was removed."""
+    made = server.post("/v1/keys", {"tenant": "default"}, 201)
+    sock = socket.create_connection(("127.0.0.1", server.port), timeout=support.PATIENCE)
+    sock.sendall(f"GET {path_of(session, 3000, 'late')} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {made['key']}\r\n"
+                 "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                 "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode())
+    server.exec(session, "sh", "-c", "until [ -p /tmp/go ]; do :; done")
+    assert server.call("DELETE", f"/v1/keys/{made['id']}").status in (200, 204)
+    server.exec(session, "sh", "-c", ": >/tmp/go")
+    file = sock.makefile("rb")
+    while file.readline() not in (b"", b"\r\n"):
+        pass
+    sock.sendall(b"\x81\x85\0\0\0\0hello")
+    assert file.read(1) == b"", "the guest's server would send it back"
+    file.close()
+    sock.close()
+
+
     server.write(own, "/workspace/guest_server.py", SERVER.encode())
     listen(server, own, "python3 /workspace/guest_server.py 3000")
     assert asked(server, own, "echo").status == 200
