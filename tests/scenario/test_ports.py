@@ -164,6 +164,8 @@ def test_nothing_listens(server, session):
     assert "no server listens on port 4321" in reply.error["message"], reply.error
     for port in ("0", "65536", "x", "080"):
         assert asked(server, session, "", port=port).status == 400, port
+    elsewhere = server.tcp("GET", f"/v1/sessions/{session}/ports/https:elsewhere")
+    assert elsewhere.status == 400 and "Location" not in elsewhere.headers, "no redirect to what is no port"
 
 
 def raw(text):
@@ -223,8 +225,6 @@ def test_a_websocket_passes(server, session):
     assert refused.value.status == 200, "a server that does not switch answers as it likes"
 
 
-def test_a_session_that_is_paused_or_over_says_so(server):
-    own = new_session(server)
 def test_a_websocket_does_not_outlive_its_key(server, session):
     """Also if the guest's server switches only after the key was removed."""
     made = server.post("/v1/keys", {"tenant": "default"}, 201)
@@ -244,6 +244,8 @@ def test_a_websocket_does_not_outlive_its_key(server, session):
     sock.close()
 
 
+def test_a_session_that_is_paused_or_over_says_so(server):
+    own = new_session(server)
     server.write(own, "/workspace/guest_server.py", SERVER.encode())
     listen(server, own, "python3 /workspace/guest_server.py 3000")
     assert asked(server, own, "echo").status == 200

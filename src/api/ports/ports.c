@@ -89,7 +89,7 @@ static void raw_by_key(struct door_call *call)
         return;
     if (is_raw && http_body_length(call->http) <= 0)
         relay(call, session, KEY_SEGMENTS, true);
-    else
+    else if (port_of(call) > 0)
         redirect(call);
 }
 
