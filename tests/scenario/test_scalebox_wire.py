@@ -1,5 +1,6 @@
 """What Scalebox's clients expect on the wire, and what is refused, without a client's package."""
 import base64
+import hashlib
 import json
 import pathlib
 import struct
@@ -250,6 +251,19 @@ def test_a_server_in_a_sandbox_has_the_host_name_that_the_packages_make(server):
         status, _, body = server.raw("GET", where, None, {"Host": f"3000-{own['sandbox_domain']}"})
         assert (status, json.loads(body)["line"][1]) == (200, where), "whatever addresses this door has"
     assert server.control("DELETE", path)[0] == 204
+
+
+def test_a_signed_upload_is_for_the_path_that_was_signed(server, sandbox):
+    def signed(path, operation, asked):
+        raw = f"{path}:{operation}:root:{sandbox['envd_access_token']}"
+        text = base64.b64encode(hashlib.sha256(raw.encode()).digest()).decode().rstrip("=")
+        return f"{asked}username=root&signature=v1_{text.replace('+', '%2B')}"
+    kind = {"Content-Type": "application/octet-stream"}
+    upload = signed("/home/user/s.txt", "write", "/upload?path=/home/user/s.txt&")
+    assert server.raw("POST", upload, b"abc", kind)[0] == 200
+    assert server.raw("POST", upload.replace("=/home", "=home", 1), b"abc", kind)[0] == 401, "below the home folder"
+    download = signed("/home/user/s.txt", "read", "/download/home/user/s.txt?")
+    assert server.raw("GET", download)[::2] == (200, b"abc"), "whose first slash is the address's"
 
 
 def test_tokens_and_contexts_stay_out_of_the_log(server, sandbox):

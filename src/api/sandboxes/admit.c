@@ -83,7 +83,7 @@ struct signed_search {
     bool is_expired;
 };
 
-/* Of a path that may have lost its slash: the one with a slash may have been signed. */
+/* A path that may have lost its first slash may have been signed with it. */
 static enum e2b_verdict verdict_of(struct e2b *e2b, struct e2b_signature signature,
                                    const char *token)
 {
@@ -91,7 +91,7 @@ static enum e2b_verdict verdict_of(struct e2b *e2b, struct e2b_signature signatu
     enum e2b_verdict verdict = e2b_signature_check(&signature, token, now_s);
     char path[LIMIT_HTTP_TARGET + 2];
 
-    if (verdict != E2B_WRONG || !e2b->wire->says_root ||
+    if (verdict != E2B_WRONG || !e2b->wire->says_root || !signature.may_lack_slash ||
         str_format(path, sizeof(path), "/%s", signature.path + strspn(signature.path, "/")) < 0)
         return verdict;
     signature.path = path;
@@ -120,11 +120,11 @@ static void look_at(void *ctx, struct session *session)
 
 static struct e2b_signature signature_of(const struct http_request *http)
 {
-    const char *path = http_param(http, "path"), *user = http_query(http, "username");
+    const char *own = http_param(http, "path"), *user = http_query(http, "username");
+    const char *path = own ? own : http_query(http, "path");
 
-    if (!path)
-        path = http_query(http, "path");
     return (struct e2b_signature){
+        .may_lack_slash = own,
         .path = path ? path : "",
         .user = user ? user : "",
         .operation = str_equal(http_method(http), "POST") ? "write" : "read",

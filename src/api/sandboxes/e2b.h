@@ -107,6 +107,7 @@ struct e2b_signature {
     const char *path, *user, *operation; /* as in the query; "" where it has none */
     const char *signature;               /* NULL: none */
     const char *expiration;              /* NULL: none */
+    bool may_lack_slash; /* of `path`: it came in an address, which may have lost its first one */
 };
 enum e2b_verdict { E2B_SIGNED, E2B_UNSIGNED, E2B_WRONG, E2B_EXPIRED };
 enum e2b_verdict e2b_signature_check(const struct e2b_signature *signature, const char *token,
