@@ -1,10 +1,11 @@
 /*
  * ports.c - requests to a port of a sandbox that is neither envd's nor the code interpreter's: by
  * the host label "3000-ID.domain" that get_host() gives, or by E2B's headers. A server of the guest
- * answers them; docs/e2b.md.
+ * answers them; docs/ports.md, docs/e2b.md. A door of its own: the sandboxes of E2B's and of
+ * Scalebox's clients are reached by the same names.
  *
- * As at E2B they need no key: who knows a sandbox's id may reach its servers. The ids of sessions
- * that other doors made are no secrets, so those are reached by a host label with a key only.
+ * As at E2B these requests need no key: the sandbox's id is the secret. The ids of sessions that
+ * other doors made are not secret, so a request to their ports needs a key of their tenant.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static bool has_own_host(const struct http_request *http)
            e2b_host_read(http_header(http, "Host"), &target);
 }
 
-/* A session of another door: its owner's key says who may. */
+/* A session of another door: a key of its tenant is needed. */
 static int admit_by_key(struct door_call *call, const struct e2b_target *target,
                         struct session **ret, struct error *err)
 {
