@@ -32,7 +32,7 @@ struct port_call {
 /* The request was admitted for this session. Answers it, now or later. */
 void port_relay(const struct port_call *call);
 
-/* "1" to "65535"; 0: it is none. */
+/* "1" to "65535"; 0: the text is not a port. */
 uint16_t port_read(const char *text);
 
 #endif

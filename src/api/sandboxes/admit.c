@@ -1,5 +1,6 @@
 /*
- * admit.c - which requests are E2B's, who may make them, and which sandbox they mean; see e2b.h.
+ * admit.c - which requests are for a sandbox, which caller may make them, and which sandbox they
+ * mean; see e2b.h.
  *
  * Sandboxes are the sessions that were made here; those of other doors do not exist for this one.
  * The control plane needs a key. What goes to a sandbox has no key: it has the sandbox's token, or
@@ -32,7 +33,10 @@ bool e2b_claims(const struct http_request *http)
 
 /* ---- sandboxes ---- */
 
-/* The key that made the sandbox; empty: the owner, without one. NULL: it is none of this door's. */
+/*
+ * The id of the key that made the sandbox; empty: the owner made it, without a key. NULL: the
+ * session was made by another door, and is not a sandbox.
+ */
 static const char *maker_of(const struct session *session)
 {
     return json_string_value(json_object_get(session_notes(session), "key"));

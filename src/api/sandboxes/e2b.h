@@ -90,15 +90,15 @@ struct e2b_target {
     unsigned port;              /* 0: it does not say */
     bool is_debug;              /* the one sandbox of clients with E2B_DEBUG (debug.c) */
 };
-/* "49983-0123...": the first label of a host. False: it is not one. */
+/* "49983-0123...": the first label of a host. False: it names no port of a sandbox. */
 bool e2b_host_read(const char *host, struct e2b_target *ret);
 #define E2B_DEBUG_ID "debug_sandbox_id"
-/* By headers, then host, then token. False: nothing of it is there. */
+/* By headers, then host, then token. False: the request has none of the three. */
 bool e2b_target_of(const struct http_request *http, struct e2b_target *ret);
 
 /* The token of a sandbox; contains its id. */
 void e2b_token_make(const uint8_t secret[SHA256_BYTES], const char *id, char text[E2B_TOKEN_MAX]);
-/* The id in a token, unchecked; false: it is none of ours. */
+/* The id in a token, whose digest is not checked; false: the text is not a token of a sandbox. */
 bool e2b_token_id(const char *text, char id[E2B_ID_LENGTH + 1]);
 bool e2b_token_check(const uint8_t secret[SHA256_BYTES], const char *id, const char *text);
 
@@ -127,7 +127,7 @@ bool e2b_may_have_token(struct e2b *e2b, const struct principal *who,
 struct session *e2b_session(struct door_call *call);
 /* The sandbox {id} of the control plane; NULL: it was answered (404). */
 struct session *e2b_sandbox(struct door_call *call);
-/* By an id as E2B's clients have it ("ID" or "ID-CLIENT"); NULL: there is none that lives. */
+/* By an id as E2B's clients have it ("ID" or "ID-CLIENT"); NULL: no sandbox with this id lives. */
 struct session *e2b_find(struct e2b *e2b, const char *tenant, const char *id);
 /* False: no user of that name can be had here; `code` is one of Connect's. */
 bool e2b_user(const char *user, const char **ret_code, struct error *err);
@@ -160,7 +160,8 @@ const char *e2b_id(const struct session *session); /* without "s_" */
 /* The method of a request whose messages are binary; NULL: they are JSON. */
 const struct e2b_method *e2b_binary(const struct http_request *http);
 const char *e2b_stream_type(const struct http_request *http); /* of its reply */
-/* A message of a stream of requests; `room` as in json_parse_within(). NULL: it is none. */
+/* A message of a stream of requests; `room` as in json_parse_within(). NULL: the bytes are not a
+ * message of this method. */
 json_t *e2b_stream_message(const struct http_request *http, const char *text, size_t length,
                            size_t *room);
 /* door_ops.reply of a method that is not a stream; takes the message over. */

@@ -42,7 +42,7 @@ static void fail_error(struct door_call *call, const struct error *err)
 
 /* ---- languages ---- */
 
-/* The word that a caller writes for a language of ours; NULL: the word itself. */
+/* The engine's name of a language that a caller writes as `word`; may be in `room`. */
 static const char *language_of(const char *word, char *room, size_t size)
 {
     static const char *const words[][2] = {

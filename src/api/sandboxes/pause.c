@@ -1,7 +1,8 @@
 /*
  * pause.c - sandboxes are paused, and resumed by a connection; see e2b.h.
  *
- * A paused sandbox does not end at its timeout, as at E2B: whoever resumes it sets another one.
+ * A paused sandbox does not end at its timeout, as at E2B: the call that resumes it sets another
+ * one.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -274,8 +274,9 @@ static int read_timeout(const struct door_call *call, json_t *body, const char *
 }
 
 /*
- * The name of a template of ours: by SANDBOX_E2B_TEMPLATES, else the same. NULL: the configured
- * one. A tag `latest` or `default` is that of every template; other tags are not.
+ * The name of the template of this server that a client means by `asked`: the one of
+ * SANDBOX_E2B_TEMPLATES, else `asked` itself. NULL: the configured template. Every template has the
+ * tags `latest` and `default`, and no other tag.
  */
 static const char *map_template(const struct config *config, const char *asked, char *room,
                                 size_t size)

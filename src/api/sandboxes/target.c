@@ -27,7 +27,7 @@ static bool take_id(const char *text, struct e2b_target *ret)
     return true;
 }
 
-/* 1 to 65535 and nothing else; 0: it is not one. */
+/* A port, 1 to 65535 without a sign or a leading zero; 0: the text is not a port. */
 static unsigned port_of(const char *text, size_t length)
 {
     char word[8];

@@ -286,7 +286,7 @@ static void on_done(void *ctx, const struct error *err)
     watcher->op = 0;
     watcher->is_dead = true;
     if (!watcher->is_stream) {
-        watcher_free(watcher); /* its next caller learns that there is none */
+        watcher_free(watcher); /* its next caller learns that it does not exist */
         return;
     }
     if (err->num == 0 && session_state(watcher->session) < SESSION_ENDING)

@@ -67,7 +67,7 @@ static const struct door_route routes[] = {
 
 /*
  * Tokens of sandboxes are the same for E2B's clients, so the path decides; but a request that E2B's
- * headers or a host with a port send into a sandbox is none of this door's. The Python package
+ * headers or a host with a port send into a sandbox belongs to another door. The Python package
  * sends the token to the control plane, too.
  */
 static bool claims(const struct http_request *http)

@@ -4,7 +4,7 @@
  *
  * Each connection to the local port, which is on 127.0.0.1 only, becomes a connection to the daemon
  * of its own that switches to plain bytes ("Upgrade: tcp"), so any protocol passes. Bytes wait in
- * two blocks per connection; who does not read, is not read from.
+ * two blocks per connection: a side that does not read slows the other one.
  */
 #include <arpa/inet.h>
 #include <errno.h>
