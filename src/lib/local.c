@@ -68,6 +68,14 @@ struct spawn {
     int error; /* of the child, in the memory that both share */
 };
 
+/* Whether the caller has it, and lets programs that it executes have it. */
+static bool has_stderr(void)
+{
+    int flags = fcntl(2, F_GETFD);
+
+    return flags >= 0 && !(flags & FD_CLOEXEC);
+}
+
 /* System calls only. The standard error stays as it is, if there is one. */
 static int prepare_descriptors(const struct spawn *spawn)
 {
@@ -77,7 +85,7 @@ static int prepare_descriptors(const struct spawn *spawn)
     if (null_fd < 0)
         return -1;
     for (int fd = 0; fd <= 2; fd++) {
-        if ((fd < 2 || fcntl(fd, F_GETFD) < 0) && dup3(null_fd, fd, 0) < 0)
+        if ((fd < 2 || !has_stderr()) && dup3(null_fd, fd, 0) < 0)
             return -1;
     }
     if (dup3(spawn->channel_fd, MAKER_FD, 0) < 0 ||

@@ -113,6 +113,10 @@ def test_abandoned_boxes_are_gone(programs, env):
         "start ok - -", "done: 0, result: no", "start ok - -"]
 
 
+def test_a_program_without_standard_error_makes_boxes(programs, env):
+    assert output(programs(SOURCES / "cases.c"), "no_stderr", env=env) == "run ok - -\nout\nerr\n" * 2
+
+
 def test_output_beyond_all_buffers_arrives(programs, env):
     assert output(programs(SOURCES / "cases.c"), "flood", env=env) == "flood ok - -\n3000000 kept less\n"
 

@@ -6,10 +6,12 @@
  */
 #include <bailey.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct bailey_error err;
 
@@ -160,6 +162,22 @@ static void cancel(bailey_engine *engine)
     bailey_sandbox_end(sandbox, &err);
 }
 
+/* A program without standard error, or that keeps it to itself, gets its boxes as any other. */
+static void no_stderr(bailey_engine *engine)
+{
+    for (int i = 0; i < 2; i++) {
+        bailey_result *result = NULL;
+
+        if (i == 0)
+            fcntl(2, F_SETFD, FD_CLOEXEC);
+        else
+            close(2);
+        tell("run", bailey_run_code(engine, "bash", "echo out; echo err >&2", &result, &err));
+        printf("%s%s", bailey_result_stdout(result, NULL), bailey_result_stderr(result, NULL));
+        bailey_result_free(result);
+    }
+}
+
 static void json(bailey_engine *engine)
 {
     bailey_result *result = NULL;
@@ -172,9 +190,9 @@ static void json(bailey_engine *engine)
 static const struct {
     const char *name;
     void (*run)(bailey_engine *engine);
-} cases[] = {{"endings", endings}, {"limits", limits}, {"abandoned", abandoned},
-             {"flood", flood},     {"server", server}, {"cancel", cancel},
-             {"json", json}};
+} cases[] = {{"endings", endings}, {"limits", limits},      {"abandoned", abandoned},
+             {"flood", flood},     {"server", server},      {"cancel", cancel},
+             {"json", json},       {"no_stderr", no_stderr}};
 
 int main(int argc, char **argv)
 {
