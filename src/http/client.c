@@ -2,6 +2,7 @@
 #include "http/client.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -13,12 +14,25 @@
     3600000 /* curl_multi_poll() has no forever; to return for nothing is allowed \
              */
 
+static CURLcode library_state;
+
+/*
+ * Once for the process, and never undone: the program around us may use libcurl, too, and not every
+ * version lets threads do this at the same time.
+ */
+static void start_library(void)
+{
+    library_state = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
 int http_client_open_at(const struct http_place *place, struct http_client **ret, struct error *err)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct http_client *client = calloc(1, sizeof(*client));
     int r;
 
-    if (!client || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    pthread_once(&once, start_library);
+    if (!client || library_state != CURLE_OK) {
         free(client);
         return error_memory(err);
     }
@@ -65,7 +79,6 @@ void http_client_close(struct http_client *client)
     streams_end(client);
     curl_multi_cleanup(client->multi); /* may call back about its sockets */
     drive_end(client);
-    curl_global_cleanup();
     client_place_free(client);
     free(client->header);
     free(client);

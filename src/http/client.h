@@ -84,6 +84,9 @@ const char *http_call_header(struct http_exchange *exchange, const char *name);
 void http_call_pause(struct http_exchange *exchange, bool is_paused);
 void http_call_more(struct http_exchange *exchange);   /* body_read() has more now */
 void http_call_cancel(struct http_exchange *exchange); /* no callback is called any more */
+/* With a reactor: ends connections of cancelled exchanges now instead of in the loop's next turn.
+ * Inside of a callback it is left to that turn. */
+void http_client_drop(struct http_client *client);
 
 /*
  * Not for a client with a reactor. Waits for the exchanges and for `fds` (revents are filled) at

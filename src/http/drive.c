@@ -126,6 +126,12 @@ void drive_end(struct http_client *client)
         client->reactor->ops->timer_remove(client->timer);
 }
 
+void http_client_drop(struct http_client *client)
+{
+    if (!client->is_inside)
+        client_settle(client);
+}
+
 void drive_soon(struct http_client *client)
 {
     if (client->timer)

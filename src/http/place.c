@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -170,6 +171,17 @@ static bool set_tls(const struct http_client *client, CURL *easy)
     return r == CURLE_OK;
 }
 
+/*
+ * libcurl's own sockets are inherited by programs that the process executes. One of these would
+ * keep the connection, and with it what the server runs for us, after we have gone.
+ */
+static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)ctx;
+    (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 bool client_place_apply(const struct http_client *client, CURL *easy, const char *path)
 {
     CLEANUP(buf_free) struct buf url = BUF_INIT(LIMIT_HTTP_TARGET + KIB);
@@ -177,6 +189,7 @@ bool client_place_apply(const struct http_client *client, CURL *easy, const char
     if (buf_printf(&url, "%s%s", client->base, path) < 0)
         return false;
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     /* whatever the environment says */
     curl_easy_setopt(easy, CURLOPT_PROXY, client->proxy ? client->proxy : "");

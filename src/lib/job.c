@@ -310,7 +310,7 @@ const bailey_result *bailey_job_result(const bailey_job *job)
     return job->result;
 }
 
-/* A command goes on when its client has left, so it is killed; code ends with its connection. */
+/* Its result still comes, as that of a program that was killed. */
 static bool kill_command(struct bailey_job *job)
 {
     static const char body[] = "{\"signal\":\"SIGKILL\"}";
@@ -329,6 +329,14 @@ static bool kill_command(struct bailey_job *job)
            http_call_start(job->engine->client, &call, &no_events, NULL, NULL, NULL) == 0;
 }
 
+/* The server ends what only this connection waits for, so it is closed at once. */
+static void end_exchange(struct bailey_job *job)
+{
+    http_call_cancel(job->exchange);
+    job->exchange = NULL;
+    http_client_drop(job->engine->client);
+}
+
 void bailey_job_cancel(bailey_job *job)
 {
     if (job->is_done || job->is_cancelled)
@@ -337,8 +345,7 @@ void bailey_job_cancel(bailey_job *job)
     if (!job->engine->client) {
         local_cancel(job);
     } else if (!kill_command(job)) {
-        http_call_cancel(job->exchange);
-        job->exchange = NULL;
+        end_exchange(job);
         job_end(job, &(struct error){.num = -ECANCELED});
     }
 }
@@ -348,7 +355,7 @@ void bailey_job_free(bailey_job *job)
     if (!job)
         return;
     if (!job->is_done && job->exchange)
-        http_call_cancel(job->exchange);
+        end_exchange(job);
     unlink_job(job);
     local_drop(job);
     bailey_result_free(job->result);
