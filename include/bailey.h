@@ -10,15 +10,21 @@
  * it is said otherwise, and may be freed after the call.
  *
  * Errors. Functions return 0 or a negative errno, and fill the caller's struct bailey_error (NULL:
- * the number is enough). `ret` arguments are written only on success.
+ * the number is enough). `ret` arguments are written only on success. A handle or text that is NULL
+ * where one is needed is -EINVAL; of a result that is NULL, accessors say "", NULL, 0 and exit code
+ * -1. So a failure that was not looked at is an error later, and no crash.
  *
  * Threads. A bailey_engine and everything made from it are used by one thread at a time; different
  * ones by different threads at once. The library starts no thread, installs no signal handler, and
  * waits for no child but its own (by pidfd). Over a server, libcurl may look up a host's name in a
- * thread of its own while it connects.
+ * thread of its own while it connects, and starts the TLS library of the process once.
+ *
+ * fork(2). An engine stays with the process that opened it: a child may execute a program, which
+ * inherits none of the library's connections, and opens an engine of its own if it needs one. It
+ * leaves those of its parent alone, bailey_close() included.
  *
  * ABI. The library's name (libbailey.so.0) changes with every incompatible change, its symbols have
- * the version BAILEY_0; functions and members that come later are added behind.
+ * the version BAILEY_0. Functions that come later are added; struct bailey_error keeps its size.
  */
 #ifndef BAILEY_H
 #define BAILEY_H
@@ -49,6 +55,7 @@ struct bailey_error {
     char code[48];    /* a stable word such as "session_not_found": docs/rest.md, docs/result.md */
     char stage[48];   /* the stage of making a box that failed; or empty */
     char text[1024];  /* one sentence for a person */
+    char reserved[148]; /* zero; becomes members that come later */
 };
 
 /* "0.1.0", of the library that is loaded. */
@@ -82,7 +89,8 @@ BAILEY_API void bailey_close(bailey_engine *engine);
 /*
  * A description, which can be used any number of times, for any engine. NULL: no memory. The
  * functions that add to it return 0 or a negative errno, which need not be looked at: using the
- * description then fails with the first of these errors.
+ * description then fails with the first of these errors. Adding to NULL is -ENOMEM, using it
+ * -EINVAL.
  */
 BAILEY_API bailey_spec *bailey_spec_new(void);
 BAILEY_API void bailey_spec_free(bailey_spec *spec);
@@ -110,7 +118,8 @@ BAILEY_API int bailey_spec_out(bailey_spec *spec, const char *folder);
 
 /*
  * Called with output as it arrives: stream 1 or 2, any bytes. It may cancel jobs and begin others,
- * and not free or wait. `ctx` is borrowed until the last job of the description has ended.
+ * and not free, wait or close; and it throws no C++ exception. `ctx` is borrowed until the last job
+ * of the description has ended.
  */
 typedef void (*bailey_on_output)(void *ctx, int stream, const void *data, size_t length);
 BAILEY_API void bailey_spec_on_output(bailey_spec *spec, bailey_on_output on_output, void *ctx);
@@ -138,11 +147,13 @@ BAILEY_API int bailey_job_is_done(const bailey_job *job); /* 1 or 0 */
 /* Waits for the end. As bailey_run(), but the result belongs to the job. */
 BAILEY_API int bailey_job_wait(bailey_job *job, const bailey_result **ret,
                                struct bailey_error *err);
-/* How it ended, after the end, also of one that was cancelled; NULL: it has no result. */
+/* How it ended, after the end, also of one that was cancelled; NULL: it has no result. It belongs
+ * to the job. */
 BAILEY_API const bailey_result *bailey_job_result(const bailey_job *job);
 /* Asks for the end of what runs; the job is done some time later, with -ECANCELED. */
 BAILEY_API void bailey_job_cancel(bailey_job *job);
-/* Ends it, if it runs: a box made here is gone when it returns. */
+/* Ends it, if it runs: a box made here is gone when it returns, the connection to a server is
+ * closed, and the server ends what ran for it. */
 BAILEY_API void bailey_job_free(bailey_job *job);
 
 /*
@@ -152,8 +163,8 @@ BAILEY_API void bailey_job_free(bailey_job *job);
 BAILEY_API int bailey_fd(const bailey_engine *engine);
 /*
  * Does what there is to do and waits for it at most timeout_ms (0: not at all, -1: as long as it
- * takes). Callbacks are called from here. Returns the number of jobs that still run, or a negative
- * errno.
+ * takes; without a job there is nothing to wait for). Callbacks are called from here. Returns the
+ * number of jobs that still run, or a negative errno.
  */
 BAILEY_API int bailey_step(bailey_engine *engine, int timeout_ms, struct bailey_error *err);
 
@@ -166,7 +177,8 @@ BAILEY_API const char *bailey_result_stderr(const bailey_result *result, size_t 
 BAILEY_API int bailey_result_exit_code(const bailey_result *result);
 BAILEY_API double bailey_result_seconds(const bailey_result *result);
 BAILEY_API int bailey_result_timed_out(const bailey_result *result); /* 1 or 0 */
-/* The value of a cell's last expression as text, such as "42"; NULL: there is none. */
+/* The value of a cell's last expression as text, such as "42", else what it displayed last; NULL:
+ * there is none. */
 BAILEY_API const char *bailey_result_text(const bailey_result *result);
 /* All of it: the JSON document of docs/result.md. */
 BAILEY_API const char *bailey_result_json(const bailey_result *result);

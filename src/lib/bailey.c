@@ -70,8 +70,11 @@ static int open_server(struct bailey_engine *engine, const void *ctx, struct err
 int bailey_open(bailey_engine **ret, const char *url, const char *key, struct bailey_error *told)
 {
     struct error err = {0};
-    int r = open_with(ret, &err, open_server, &(struct server){url, key});
+    int r = 0;
 
+    if (!ret)
+        return errors_of_null("ret", told);
+    r = open_with(ret, &err, open_server, &(struct server){url, key});
     return r < 0 ? errors_tell(told, &err) : 0;
 }
 
@@ -84,8 +87,11 @@ static int open_here(struct bailey_engine *engine, const void *ctx, struct error
 int bailey_open_local(bailey_engine **ret, struct bailey_error *told)
 {
     struct error err = {0};
-    int r = open_with(ret, &err, open_here, NULL);
+    int r = 0;
 
+    if (!ret)
+        return errors_of_null("ret", told);
+    r = open_with(ret, &err, open_here, NULL);
     return r < 0 ? errors_tell(told, &err) : 0;
 }
 
@@ -104,18 +110,20 @@ void bailey_close(bailey_engine *engine)
 
 int bailey_fd(const bailey_engine *engine)
 {
+    if (!engine)
+        return -EINVAL;
     return turner_fd(engine->turner);
 }
 
 int bailey_step(bailey_engine *engine, int timeout_ms, struct bailey_error *told)
 {
-    struct error err = {0};
-    int count = 0, r = turner_turn(engine->turner, timeout_ms);
+    int count = 0, r;
 
-    if (r < 0) {
-        error_set(&err, r, ERROR_ENGINE, "waiting for events: %s", strerror(-r));
-        return errors_tell(told, &err);
-    }
+    if (!engine)
+        return errors_of_null("the engine", told);
+    r = turner_turn(engine->turner, engine->jobs ? timeout_ms : 0); /* else there is no end */
+    if (r < 0)
+        return job_wait_failed(r, told);
     for (const struct bailey_job *job = engine->jobs; job; job = job->next)
         count++;
     return count;
@@ -167,6 +175,8 @@ int bailey_start(bailey_engine *engine, const bailey_spec *spec, bailey_job **re
 {
     struct error err = {0};
 
+    if (!engine || !spec || !ret)
+        return errors_of_null(!engine ? "the engine" : !spec ? "the description" : "ret", told);
     return start(engine, spec, ret, &err) < 0 ? errors_tell(told, &err) : 0;
 }
 
@@ -205,8 +215,12 @@ int bailey_call(bailey_engine *engine, const char *method, const char *path, con
     struct error err = {0};
     int r;
 
+    if (!engine || !method || !path)
+        return errors_of_null(!engine ? "the engine" : !method ? "the method" : "the path", told);
     if (!engine->client) {
-        error_set(&err, -ENOTSUP, ERROR_BAD_INPUT, "boxes that are made here have no server");
+        error_set(&err, -ENOTSUP, ERROR_BAD_INPUT,
+                  "sandboxes and calls need a server, and this engine makes boxes here: "
+                  "bailey_open()");
         return errors_tell(told, &err);
     }
     r = job_call(engine,

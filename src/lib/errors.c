@@ -6,6 +6,9 @@
 #include "base/str.h"
 #include "lib/lib_private.h"
 
+_Static_assert(sizeof(struct bailey_error) == 1280,
+               "callers allocate it: its size is a part of the ABI");
+
 /* What a code or else a status is as an errno. */
 static const struct {
     const char *code;
@@ -68,12 +71,27 @@ int errors_tell(struct bailey_error *to, const struct error *from)
     return from->num;
 }
 
+int errors_of_null(const char *what, struct bailey_error *told)
+{
+    struct error err = {0};
+
+    error_set(&err, -EINVAL, ERROR_BAD_INPUT,
+              "%s is NULL; look at what the function that makes it returned", what);
+    return errors_tell(told, &err);
+}
+
 static void copy(char *to, size_t size, json_t *json, const char *name)
 {
     const char *text = json_string_value(json_object_get(json, name));
 
     if (text)
         str_format(to, size, "%.*s", (int)size - 1, text);
+}
+
+/* Whole ones, rounded up: 0 would say that it is not known. */
+static unsigned seconds_of(double seconds)
+{
+    return seconds < 86400 * 365 ? (unsigned)seconds + (seconds > (unsigned)seconds) : 86400 * 365;
 }
 
 void errors_of_json(struct bailey_error *to, unsigned status, unsigned retry_s, json_t *json)
@@ -85,7 +103,7 @@ void errors_of_json(struct bailey_error *to, unsigned status, unsigned retry_s, 
     copy(to->stage, sizeof(to->stage), json, "stage");
     copy(to->text, sizeof(to->text), json, "message");
     if (json_is_number(retry) && json_number_value(retry) > 0)
-        to->retry_s = (unsigned)json_number_value(retry);
+        to->retry_s = seconds_of(json_number_value(retry));
     if (!to->code[0])
         str_copy(to->code, sizeof(to->code), ERROR_ENGINE);
     if (!to->text[0])

@@ -124,7 +124,8 @@ void job_end(struct bailey_job *job, const struct error *err)
     if (err->num < 0 && job->broken == -EFBIG)
         errors_tell(&job->err, &(struct error){.num = -EFBIG,
                                                .code = ERROR_TOO_LARGE,
-                                               .text = "the reply is too large"});
+                                               .text = "the reply has more than 256 MB, "
+                                                       "which is the most that is kept"});
     else if (err->num < 0 && !job->result)
         errors_tell(&job->err, err);
     else
@@ -252,10 +253,11 @@ int job_call(struct bailey_engine *engine, const struct job_spec *spec, struct b
     struct error err = {0};
     int r = job_start(engine, spec, ret, &err);
 
-    if (r == 0 && (r = job_wait(*ret)) < 0)
-        error_set(&err, r, ERROR_ENGINE, "waiting for the end: %s", strerror(-r));
     if (r < 0)
         return errors_tell(told, &err);
+    r = job_wait(*ret);
+    if (r < 0)
+        return job_wait_failed(r, told);
     if ((*ret)->err.number < 0 && told)
         *told = (*ret)->err;
     return (*ret)->err.number;
@@ -281,20 +283,33 @@ int job_reply(struct bailey_job *job, char **ret_data, size_t *ret_length,
     return 0;
 }
 
+/* What waiting failed with, in words that say what to do. */
+int job_wait_failed(int num, struct bailey_error *told)
+{
+    struct error err = {0};
+
+    if (num == -EDEADLK)
+        error_set(&err, num, ERROR_BAD_INPUT,
+                  "a callback of this engine cannot wait; start a job there, or wait after it "
+                  "has returned");
+    else
+        error_set(&err, num, ERROR_ENGINE, "waiting for events: %s", strerror(-num));
+    return errors_tell(told, &err);
+}
+
 int bailey_job_is_done(const bailey_job *job)
 {
-    return job->is_done;
+    return !job || job->is_done;
 }
 
 int bailey_job_wait(bailey_job *job, const bailey_result **ret, struct bailey_error *told)
 {
-    struct error err = {0};
-    int r = job_wait(job);
+    int r = job ? job_wait(job) : 0;
 
-    if (r < 0) {
-        error_set(&err, r, ERROR_ENGINE, "waiting for the end: %s", strerror(-r));
-        return errors_tell(told, &err);
-    }
+    if (!job)
+        return errors_of_null("the job", told);
+    if (r < 0)
+        return job_wait_failed(r, told);
     if (job->err.number < 0) {
         if (told)
             *told = job->err;
@@ -307,7 +322,7 @@ int bailey_job_wait(bailey_job *job, const bailey_result **ret, struct bailey_er
 
 const bailey_result *bailey_job_result(const bailey_job *job)
 {
-    return job->result;
+    return job ? job->result : NULL;
 }
 
 /* Its result still comes, as that of a program that was killed. */
@@ -339,7 +354,7 @@ static void end_exchange(struct bailey_job *job)
 
 void bailey_job_cancel(bailey_job *job)
 {
-    if (job->is_done || job->is_cancelled)
+    if (!job || job->is_done || job->is_cancelled)
         return;
     job->is_cancelled = true;
     if (!job->engine->client) {

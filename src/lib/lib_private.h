@@ -95,6 +95,8 @@ int turner_turn(struct turner *turner, int timeout_ms);
 /* ---- errors.c ---- */
 /* Fills `to` (if any) from `from` and returns its number. */
 int errors_tell(struct bailey_error *to, const struct error *from);
+/* -EINVAL: `what` ("the engine") is NULL, which it is after a failure that was not looked at. */
+int errors_of_null(const char *what, struct bailey_error *told);
 /* From {"code": ..., "message": ...}; `status` 0: it is of a result. */
 void errors_of_json(struct bailey_error *to, unsigned status, unsigned retry_s, json_t *json);
 
@@ -108,6 +110,7 @@ void job_end(struct bailey_job *job, const struct error *err);
 int job_call(struct bailey_engine *engine, const struct job_spec *spec, struct bailey_job **ret,
              struct bailey_error *err);
 int job_wait(struct bailey_job *job);
+int job_wait_failed(int num, struct bailey_error *told);
 /* The reply as memory of the caller; NULL arguments: it is not needed. */
 int job_reply(struct bailey_job *job, char **ret_data, size_t *ret_length,
               struct bailey_error *err);

@@ -1,6 +1,7 @@
 /* result.c - how a run ended: what the JSON document of docs/result.md says. */
 #include <stdlib.h>
 
+#include "base/str.h"
 #include "lib/lib_private.h"
 
 struct bailey_result *result_take(json_t *json)
@@ -31,7 +32,7 @@ void bailey_result_free(bailey_result *result)
 
 static const char *text_of(const struct bailey_result *result, const char *name, size_t *ret_length)
 {
-    json_t *value = json_object_get(result->json, name);
+    json_t *value = result ? json_object_get(result->json, name) : NULL;
     const char *text = json_string_value(value);
 
     if (ret_length)
@@ -51,23 +52,24 @@ const char *bailey_result_stderr(const bailey_result *result, size_t *ret_length
 
 int bailey_result_exit_code(const bailey_result *result)
 {
-    return (int)json_integer_value(json_object_get(result->json, "exit_code"));
+    return result ? (int)json_integer_value(json_object_get(result->json, "exit_code")) : -1;
 }
 
 double bailey_result_seconds(const bailey_result *result)
 {
-    return json_number_value(json_object_get(result->json, "duration"));
+    return result ? json_number_value(json_object_get(result->json, "duration")) : 0;
 }
 
 int bailey_result_timed_out(const bailey_result *result)
 {
-    return json_is_true(json_object_get(json_object_get(result->json, "meta"), "timed_out"));
+    return result &&
+           json_is_true(json_object_get(json_object_get(result->json, "meta"), "timed_out"));
 }
 
 const char *bailey_result_text(const bailey_result *result)
 {
-    json_t *values = json_object_get(result->json, "results"), *value;
-    const char *text = NULL;
+    json_t *values = result ? json_object_get(result->json, "results") : NULL, *value;
+    const char *shown = NULL, *text = NULL;
     size_t i;
 
     json_array_foreach(values, i, value)
@@ -75,13 +77,15 @@ const char *bailey_result_text(const bailey_result *result)
         json_t *data = json_object_get(value, "data");
         const char *plain = json_string_value(json_object_get(data, "text/plain"));
 
-        if (plain)
+        if (plain && str_equal(json_string_value(json_object_get(value, "type")), "result"))
             text = plain;
+        else if (plain)
+            shown = plain;
     }
-    return text;
+    return text ? text : shown;
 }
 
 const char *bailey_result_json(const bailey_result *result)
 {
-    return result->text;
+    return result ? result->text : "{}";
 }

@@ -28,7 +28,7 @@ void bailey_sandbox_free(bailey_sandbox *sandbox)
 
 const char *bailey_sandbox_id(const bailey_sandbox *sandbox)
 {
-    return sandbox->id;
+    return sandbox ? sandbox->id : NULL;
 }
 
 static int make_handle(struct bailey_engine *engine, const char *reply, bailey_sandbox **ret,
@@ -85,6 +85,8 @@ int bailey_sandbox_new(bailey_engine *engine, const bailey_spec *settings, baile
     CLEANUP(freep) char *reply = NULL;
     int r;
 
+    if (!ret)
+        return errors_of_null("ret", err);
     if (settings && settings->err.num < 0)
         return errors_tell(err, &settings->err);
     body = settings ? settings_text(settings) : strdup("{}");
@@ -109,6 +111,8 @@ int bailey_sandbox_connect(bailey_engine *engine, const char *id, bailey_sandbox
     CLEANUP(freep) char *reply = NULL;
     int r;
 
+    if (!id || !id[0] || !ret)
+        return errors_of_null(!ret ? "ret" : "the sandbox's id or name", err);
     if (target(&path, "/v1/sessions", "/", id) < 0)
         return out_of_memory(err);
     r = bailey_call(engine, "GET", buf_text(&path), NULL, &reply, NULL, err);
@@ -164,6 +168,8 @@ int bailey_sandbox_start(bailey_sandbox *sandbox, const bailey_spec *spec, baile
 {
     struct error err = {0};
 
+    if (!sandbox || !spec || !ret)
+        return errors_of_null(!sandbox ? "the sandbox" : !spec ? "the description" : "ret", told);
     return start(sandbox, spec, ret, &err) < 0 ? errors_tell(told, &err) : 0;
 }
 
@@ -204,6 +210,8 @@ static int file_call(struct bailey_sandbox *sandbox, const char *method, const c
     CLEANUP(buf_free) struct buf path = BUF_INIT(TARGET_MAX);
     CLEANUP(buf_free) struct buf whole = BUF_INIT(TARGET_MAX);
 
+    if (!sandbox || !file)
+        return errors_of_null(!sandbox ? "the sandbox" : "the path", err);
     if (buf_printf(&whole, "%s%s", file[0] == '/' ? "" : "/workspace/", file) < 0 ||
         target(&path, sandbox->path, "/files?path=", buf_text(&whole)) < 0)
         return out_of_memory(err);

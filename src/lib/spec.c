@@ -70,6 +70,14 @@ static json_t *new_text(struct bailey_spec *spec, const char *what, const char *
     return json;
 }
 
+static bool is_text(const char *text)
+{
+    json_t *json = json_string(text);
+
+    json_decref(json);
+    return json;
+}
+
 static int set(struct bailey_spec *spec, json_t *object, const char *member, json_t *value)
 {
     if (!value)
@@ -94,7 +102,7 @@ static json_t *inner(struct bailey_spec *spec, const char *member, bool is_array
 int bailey_spec_code(bailey_spec *spec, const char *language, const char *code, size_t length)
 {
     const char *name = language ? language : "python";
-    int r = set(spec, spec->json, "code", new_text(spec, "code", code, length));
+    int r = spec ? set(spec, spec->json, "code", new_text(spec, "code", code, length)) : -ENOMEM;
 
     return r < 0
                ? r
@@ -116,8 +124,12 @@ static int append(struct bailey_spec *spec, const char *member, const char *text
 
 int bailey_spec_program(bailey_spec *spec, const char *const *argv)
 {
-    int r = argv && argv[0] ? 0 : fails(spec, -EINVAL, "argv", "a program is needed");
+    int r = 0;
 
+    if (!spec)
+        return -ENOMEM;
+    if (!argv || !argv[0])
+        r = fails(spec, -EINVAL, "argv", "a program is needed");
     json_object_del(spec->json, "argv");
     for (; r == 0 && *argv; argv++)
         r = append(spec, "argv", *argv);
@@ -126,22 +138,26 @@ int bailey_spec_program(bailey_spec *spec, const char *const *argv)
 
 int bailey_spec_argument(bailey_spec *spec, const char *argument)
 {
+    if (!spec)
+        return -ENOMEM;
     return append(spec, "arguments", argument);
 }
 
 int bailey_spec_env(bailey_spec *spec, const char *name, const char *value)
 {
-    json_t *env = inner(spec, "env", false);
+    json_t *env = spec ? inner(spec, "env", false) : NULL;
 
     if (!env)
-        return spec->err.num;
-    if (!name || !name[0] || strchr(name, '='))
-        return fails(spec, -EINVAL, "env", "a name without '=' is needed");
+        return spec ? spec->err.num : -ENOMEM;
+    if (!name || !name[0] || strchr(name, '=') || !is_text(name))
+        return fails(spec, -EINVAL, "env", "a name in UTF-8 without '=' is needed");
     return set(spec, env, name, new_text(spec, name, value, value ? strlen(value) : 0));
 }
 
 int bailey_spec_stdin(bailey_spec *spec, const char *text, size_t length)
 {
+    if (!spec)
+        return -ENOMEM;
     return set(spec, spec->json, "stdin", new_text(spec, "stdin", text, length));
 }
 
@@ -158,6 +174,8 @@ static json_t *new_seconds(struct bailey_spec *spec, const char *name, const cha
 
 int bailey_spec_set(bailey_spec *spec, const char *setting, const char *value)
 {
+    if (!spec)
+        return -ENOMEM;
     for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
         json_t *object = spec->json, *json;
 
@@ -177,7 +195,7 @@ int bailey_spec_set(bailey_spec *spec, const char *setting, const char *value)
 
 int bailey_spec_file(bailey_spec *spec, const char *host, const char *box)
 {
-    json_t *files = inner(spec, "files", true);
+    json_t *files = spec ? inner(spec, "files", true) : NULL;
     json_t *file = json_object();
     int r = -ENOMEM;
 
@@ -188,16 +206,20 @@ int bailey_spec_file(bailey_spec *spec, const char *host, const char *box)
     if (r == 0 && json_array_append(files, file) < 0)
         r = -ENOMEM;
     json_decref(file);
-    return r == -ENOMEM ? fails(spec, r, "file", "out of memory") : r;
+    return r == -ENOMEM && spec ? fails(spec, r, "file", "out of memory") : r;
 }
 
 int bailey_spec_out(bailey_spec *spec, const char *folder)
 {
+    if (!spec)
+        return -ENOMEM;
     return set(spec, spec->json, "out", new_text(spec, "out", folder, folder ? strlen(folder) : 0));
 }
 
 void bailey_spec_on_output(bailey_spec *spec, bailey_on_output on_output, void *ctx)
 {
+    if (!spec)
+        return;
     spec->on_output = on_output;
     spec->ctx = ctx;
 }

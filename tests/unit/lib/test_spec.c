@@ -63,6 +63,7 @@ static void test_the_first_error_is_what_using_it_fails_with(void **state)
     assert_int_equal(bailey_spec_set(spec, "colour", "red"), -EINVAL);
     assert_int_equal(bailey_spec_set(spec, "timeout", "soon"), -EINVAL);
     assert_int_equal(bailey_spec_env(spec, "A=B", "c"), -EINVAL);
+    assert_int_equal(bailey_spec_env(spec, "\xff", "c"), -EINVAL);
     assert_int_equal(bailey_spec_stdin(spec, "\xff", 1), -EINVAL);
     assert_int_equal(bailey_spec_program(spec, (const char *const[]){NULL}), -EINVAL);
     assert_int_equal(bailey_spec_set(spec, "memory", "1g"), 0);
