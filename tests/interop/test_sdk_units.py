@@ -283,9 +283,12 @@ def test_addresses():
     assert parse("http://h:7070/prefix/")[1:] == ("h", 7070, False, "/prefix")
     assert parse("https://h")[1:4] == ("h", 443, True)
     assert parse("http://[::1]:80").authority == "[::1]"
-    with pytest.raises(bailey.SandboxError) as caught:
-        parse("ftp://h")
-    assert caught.value.code == "bad_address"
+    for address in ("http://h:7070/prefix", "http://[::1]:7070"):  # addresses of ports begin with it
+        assert str(parse(address)) == address
+    for wrong in ("ftp://h", "http://h:port", "http://h:99999", "http://[::1", "unix://x.sock"):
+        with pytest.raises(bailey.SandboxError) as caught:
+            parse(wrong)
+        assert caught.value.code == "bad_address" and wrong in str(caught.value)
 
 
 def test_paths_are_quoted():
@@ -356,6 +359,8 @@ def test_sockets_are_looked_for_where_the_daemon_puts_them(tmp_path):
     (state / "daemon.json").write_text('{"socket": "/written/down.sock"}')
     assert list(_find.sockets(env)) == ["/written/down.sock", "/r/bailey/engine.sock"]
     assert list(_find.sockets({"HOME": "/h"})) == ["/h/.local/state/bailey/run/engine.sock"]
+    system = ["/var/lib/bailey/run/engine.sock"] if os.geteuid() == 0 else []  # a service of root has no HOME
+    assert list(_find.sockets({}))[-1:] == system
 
 
 def test_without_any_server_the_error_says_what_to_do(tmp_path):

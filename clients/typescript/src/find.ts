@@ -40,7 +40,7 @@ function stateFolder(env: Environment): string | undefined {
     if (env["BAILEY_STATE_DIR"]) return env["BAILEY_STATE_DIR"];
     if (env["XDG_STATE_HOME"]?.startsWith("/")) return join(env["XDG_STATE_HOME"], "bailey");
     if (env["HOME"]?.startsWith("/")) return join(env["HOME"], ".local/state/bailey");
-    return undefined;
+    return process.geteuid?.() === 0 ? "/var/lib/bailey" : undefined;
 }
 
 /** Where the daemon's socket may be: as the daemon wrote it down, then the default places. */

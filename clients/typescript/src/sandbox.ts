@@ -2,7 +2,7 @@
 import { operations, type Context, type Package, type Session } from "./api.js";
 import { Client, type ClientOptions, type EventStream } from "./client.js";
 import { Commands, follow, type OutputCallbacks } from "./commands.js";
-import { errorFrom, NotFoundError, SandboxError, SessionEndedError } from "./errors.js";
+import { errorFrom, NotFoundError, SandboxConnectionError, SandboxError, SessionEndedError } from "./errors.js";
 import { Datasets, Files, Outputs, type DatasetSource } from "./files.js";
 import { Ports } from "./ports.js";
 import { openWebSocket, Pty } from "./pty.js";
@@ -145,11 +145,20 @@ export class Sandbox {
         if (this.#isClosed) return;
         this.#isClosed = true;
         try {
-            if (this.#ownsSession) await this.client.endSession(this.id);
+            if (this.#ownsSession) await this.#end();
         } catch (error) {
             if (!(error instanceof SessionEndedError || error instanceof NotFoundError)) throw error;
         } finally {
             if (this.#ownsClient) this.client.close();
+        }
+    }
+
+    async #end(): Promise<void> {
+        try {
+            await this.client.endSession(this.id);
+        } catch (error) {
+            if (!(error instanceof SandboxConnectionError)) throw error;
+            await this.client.endSession(this.id); // ending it twice does no harm
         }
     }
 

@@ -18,7 +18,9 @@ export function parseAddress(url: string): Address {
     } catch {
         throw badAddress(url);
     }
-    if (parts.protocol === "unix:") return unixAddress(decodeURIComponent(parts.pathname));
+    if (parts.protocol === "unix:" && !parts.host && parts.pathname.startsWith("/")) {
+        return unixAddress(decodeURIComponent(parts.pathname));
+    }
     if ((parts.protocol !== "http:" && parts.protocol !== "https:") || !parts.hostname) throw badAddress(url);
     const isTls = parts.protocol === "https:";
     return {
@@ -40,7 +42,8 @@ export function unixAddress(socketPath: string): Address {
 
 export function describeAddress(address: Address): string {
     if (address.socketPath !== undefined) return `the unix socket ${address.socketPath}`;
-    return `${address.isTls ? "https" : "http"}://${address.host}:${address.port}${address.prefix}`;
+    const host = address.host.includes(":") ? `[${address.host}]` : address.host;
+    return `${address.isTls ? "https" : "http"}://${host}:${address.port}${address.prefix}`;
 }
 
 /** The path of an operation with its {names} filled in; slashes stay only in an output's name. */

@@ -335,6 +335,19 @@ test("what makes something is tried again with the same key after a lost connect
     assert.equal(new Set(requests.map((one) => one.headers["idempotency-key"])).size, 1);
 });
 
+test("ending a session is tried again after a lost connection", async () => {
+    const made = [201, {}, { id: "s", state: "running" }];
+    const [result, requests] = await scripted([made, [0], [200, {}, {}]], async (client) => (await Sandbox.create({ client })).close());
+    assert.equal(result, undefined);
+    assert.deepEqual(requests.map((one) => one.method), ["POST", "DELETE", "DELETE"]);
+});
+
+test("a server at an IPv6 address is named with brackets", async () => {
+    const client = new Client({ url: "http://[::1]:9", retries: 0 });
+    await assert.rejects(client.info(), /http:\/\/\[::1\]:9/);
+    for (const url of ["unix://x.sock", "http://h:port", "ftp://h"]) assert.throws(() => new Client({ url }), { code: "bad_address" });
+});
+
 test("a read is tried again after a lost connection", async () => {
     const [result, requests] = await scripted([[0], [200, {}, { sessions: [] }]], (client) => client.sessions());
     assert.deepEqual(result, []);

@@ -29,7 +29,7 @@ def _state_folder(env: Mapping[str, str]) -> Optional[str]:
         return os.path.join(env["XDG_STATE_HOME"], "bailey")
     if env.get("HOME", "").startswith("/"):
         return os.path.join(env["HOME"], ".local/state/bailey")
-    return None
+    return "/var/lib/bailey" if hasattr(os, "geteuid") and os.geteuid() == 0 else None
 
 
 def sockets(env: Mapping[str, str]) -> Iterator[str]:

@@ -44,8 +44,12 @@ class Address(NamedTuple):
     def parse(cls, url: str) -> "Address":
         if url.startswith("/"):
             return cls(socket=url)
-        parts = urlsplit(url)
-        if parts.scheme == "unix":
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:  # of the port, or a bracket that is not closed
+            parts, port = urlsplit(""), None
+        if parts.scheme == "unix" and parts.path.startswith("/") and not parts.netloc:
             return cls(socket=parts.path)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise SandboxError(
@@ -53,21 +57,25 @@ class Address(NamedTuple):
                 "write http://HOST:PORT, https://HOST:PORT or unix:///PATH/engine.sock",
                 code="bad_address")
         is_tls = parts.scheme == "https"
-        return cls(host=parts.hostname, port=parts.port or (443 if is_tls else 80), is_tls=is_tls,
+        return cls(host=parts.hostname, port=port or (443 if is_tls else 80), is_tls=is_tls,
                    prefix=parts.path.rstrip("/"))
 
     def __str__(self) -> str:
         if self.socket is not None:
             return f"the unix socket {self.socket}"
-        return f"{'https' if self.is_tls else 'http'}://{self.host}:{self.port}{self.prefix}"
+        return f"{'https' if self.is_tls else 'http'}://{self._host}:{self.port}{self.prefix}"
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
     @property
     def authority(self) -> str:
         """The value of the header Host."""
         if self.socket is not None:
             return "bailey"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+        is_usual = self.port == (443 if self.is_tls else 80)
+        return self._host if is_usual else f"{self._host}:{self.port}"
 
 
 def target_of(path: str, query: Optional[Query] = None) -> str:
