@@ -136,7 +136,9 @@ int client_place_set(struct http_client *client, const struct http_place *place,
         return error_set(err, r, ERROR_ENGINE, "out of memory");
     if (r < 0)
         return error_set(err, -EINVAL, ERROR_BAD_CONFIG,
-                         "'%s' is not an address: unix:///path or tcp://host:port", place->address);
+                         "'%s' is not an address: unix:///path, http://host:port, "
+                         "https://host:port or tcp://host:port",
+                         place->address);
     return 0;
 }
 

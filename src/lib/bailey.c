@@ -62,6 +62,9 @@ static int open_server(struct bailey_engine *engine, const void *ctx, struct err
             return r;
         place.address = found;
     }
+    engine->server = strdup(place.address);
+    if (!engine->server)
+        return error_memory(err);
     if (settings_line(!found, str_starts(place.address, "unix://"), &engine->settings, err) < 0)
         return err->num;
     return http_client_open_at(&place, &engine->client, err);
@@ -104,6 +107,7 @@ void bailey_close(bailey_engine *engine)
     http_client_close(engine->client);
     turner_free(engine->turner);
     fd_closep(&engine->program_fd);
+    free(engine->server);
     free(engine->settings);
     free(engine);
 }

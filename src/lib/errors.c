@@ -71,6 +71,34 @@ int errors_tell(struct bailey_error *to, const struct error *from)
     return from->num;
 }
 
+int errors_of_connection(struct bailey_error *to, const struct error *from, const char *server)
+{
+    struct error err = {0};
+
+    switch (from->num) {
+    case -ECONNREFUSED:
+    case -ENOENT:
+        error_set(&err, from->num, ERROR_NO_DAEMON,
+                  "no server listens on '%.300s'; start one there, or correct the address", server);
+        break;
+    case -EHOSTUNREACH:
+        error_set(&err, from->num, ERROR_ENGINE, "there is no host as in '%.300s' (%.300s)", server,
+                  from->text);
+        break;
+    case -ECONNRESET:
+        error_set(
+            &err, from->num, ERROR_ENGINE,
+            "the connection to '%.300s' was lost before its answer was complete (%.300s); the "
+            "server may have ended, or have been started again",
+            server, from->text);
+        break;
+    default:
+        error_set(&err, from->num, ERROR_ENGINE, "'%.300s' cannot be used: %.300s", server,
+                  from->text);
+    }
+    return errors_tell(to, &err);
+}
+
 int errors_of_null(const char *what, struct bailey_error *told)
 {
     struct error err = {0};
@@ -107,6 +135,8 @@ void errors_of_json(struct bailey_error *to, unsigned status, unsigned retry_s, 
     if (!to->code[0])
         str_copy(to->code, sizeof(to->code), ERROR_ENGINE);
     if (!to->text[0])
-        str_format(to->text, sizeof(to->text), "the server answered %u", status);
+        str_format(to->text, sizeof(to->text),
+                   "the server answered %u and no reason; is this the address of a Bailey server?",
+                   status);
     to->number = number_of(to->code, status);
 }

@@ -93,7 +93,12 @@ static void end_without_result(struct bailey_job *job)
 {
     struct error err = {0};
 
-    error_set(&err, -EPIPE, ERROR_BOX_LOST, "the answer ended before the result");
+    if (job->is_stream)
+        error_set(&err, -EPIPE, ERROR_BOX_LOST, "the answer ended before the result");
+    else
+        error_set(&err, -EPROTO, ERROR_ENGINE,
+                  "'%.300s' answered %u without a result; is this the address of a Bailey server?",
+                  job->engine->server ? job->engine->server : "", job->http_status);
     errors_tell(&job->err, &err);
 }
 
@@ -126,6 +131,8 @@ void job_end(struct bailey_job *job, const struct error *err)
                                                .code = ERROR_TOO_LARGE,
                                                .text = "the reply has more than 256 MB, "
                                                        "which is the most that is kept"});
+    else if (err->num < 0 && !job->result && job->engine->server)
+        errors_of_connection(&job->err, err, job->engine->server);
     else if (err->num < 0 && !job->result)
         errors_tell(&job->err, err);
     else

@@ -27,6 +27,7 @@ struct bailey_engine {
     struct turner *turner;
     struct bailey_job *jobs;    /* those that run */
     struct http_client *client; /* NULL: boxes are made here */
+    char *server;               /* its address; NULL: boxes are made here */
     char *settings;             /* a header of requests that do something; NULL: none */
     int program_fd;             /* the program that makes them, sealed; -1: a server does */
 };
@@ -97,6 +98,8 @@ int turner_turn(struct turner *turner, int timeout_ms);
 int errors_tell(struct bailey_error *to, const struct error *from);
 /* -EINVAL: `what` ("the engine") is NULL, which it is after a failure that was not looked at. */
 int errors_of_null(const char *what, struct bailey_error *told);
+/* Of a connection to `server`, as http_call_events.done() has it: which server, and what to do. */
+int errors_of_connection(struct bailey_error *to, const struct error *from, const char *server);
 /* From {"code": ..., "message": ...}; `status` 0: it is of a result. */
 void errors_of_json(struct bailey_error *to, unsigned status, unsigned retry_s, json_t *json);
 

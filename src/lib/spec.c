@@ -230,6 +230,12 @@ int spec_text(const struct bailey_spec *spec, char **ret, struct error *err)
         *err = spec->err;
         return err->num;
     }
+    if (spec_has(spec, "argv") && (spec_has(spec, "code") || spec_has(spec, "arguments")))
+        return error_set(
+            err, -EINVAL, ERROR_BAD_INPUT,
+            "a description is of code or of a program, and bailey_spec_program() takes "
+            "all arguments of the program: bailey_spec_code() and "
+            "bailey_spec_argument() do not go with it");
     *ret = json_dumps(spec->json, JSON_COMPACT | JSON_REAL_PRECISION(15));
     return *ret ? 0 : error_memory(err);
 }

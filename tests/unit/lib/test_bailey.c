@@ -211,6 +211,43 @@ static void test_a_callback_that_waits_is_told_so_and_may_cancel(void **state)
     end(&inside.server);
 }
 
+/* ---- servers that fail ---- */
+
+/* What the job fails with when the server sends this and closes. */
+static void check_failure(const char *reply, int number, const char *code, const char *text)
+{
+    struct server server;
+    struct bailey_error err = {0};
+    bailey_result *result = NULL;
+
+    begin(&server, NULL, NULL);
+    assert_int_equal(send(server.fd, reply, strlen(reply), MSG_NOSIGNAL), strlen(reply));
+    close(server.fd);
+    assert_int_equal(bailey_job_wait(server.job, NULL, &err), number);
+    assert_string_equal(err.code, code);
+    assert_non_null(strstr(err.text, text));
+    close(server.listen_fd);
+    assert_int_equal(bailey_run_code(server.engine, NULL, "1", &result, &err), -ECONNREFUSED);
+    assert_string_equal(err.code, "no_daemon");
+    assert_non_null(strstr(err.text, server.url));
+    server.fd = server.listen_fd = -1;
+    end(&server);
+}
+
+static void test_a_server_that_fails_is_named_with_what_to_do(void **state)
+{
+    (void)state;
+    check_failure("HTTP/1.1 ", -ECONNRESET, "engine", "may have ended");
+    check_failure("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", -ECONNRESET, "engine",
+                  "127.0.0.1");
+    check_failure("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", -EPROTO, "engine",
+                  "is this the address of a Bailey server?");
+    check_failure("HTTP/1.1 502 Bad\r\nContent-Length: 6\r\n\r\n<html>", -EIO, "engine",
+                  "is this the address of a Bailey server?");
+    check_failure("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", -EPIPE, "box_lost",
+                  "before the result");
+}
+
 /* ---- arguments ---- */
 
 static void check_refused(int r, struct bailey_error *err, const char *what)
@@ -343,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_closing_leaves_libcurl_to_the_rest_of_the_process),
         cmocka_unit_test(test_a_step_without_a_job_waits_for_nothing),
         cmocka_unit_test(test_a_callback_that_waits_is_told_so_and_may_cancel),
+        cmocka_unit_test(test_a_server_that_fails_is_named_with_what_to_do),
         cmocka_unit_test(test_an_argument_that_is_null_is_named),
         cmocka_unit_test(test_a_description_that_is_null_takes_nothing),
         cmocka_unit_test(test_a_result_that_is_null_says_nothing),

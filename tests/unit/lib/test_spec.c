@@ -53,6 +53,25 @@ static void test_a_program_replaces_the_one_before(void **state)
     bailey_spec_free(spec);
 }
 
+static void test_a_program_with_code_or_its_arguments_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bailey_spec *spec = bailey_spec_new();
+        struct error err = {0};
+        char *text = NULL;
+
+        if (i == 0)
+            bailey_spec_code(spec, NULL, "1", 1);
+        else
+            bailey_spec_argument(spec, "x");
+        bailey_spec_program(spec, (const char *const[]){"a", NULL});
+        assert_int_equal(spec_text(spec, &text, &err), -EINVAL);
+        assert_non_null(strstr(err.text, "of code or of a program"));
+        bailey_spec_free(spec);
+    }
+}
+
 static void test_the_first_error_is_what_using_it_fails_with(void **state)
 {
     bailey_spec *spec = bailey_spec_new();
@@ -108,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_setting_is_a_member),
         cmocka_unit_test(test_a_program_replaces_the_one_before),
+        cmocka_unit_test(test_a_program_with_code_or_its_arguments_is_refused),
         cmocka_unit_test(test_the_first_error_is_what_using_it_fails_with),
         cmocka_unit_test(test_errors_of_a_server_have_number_status_and_code),
     };
