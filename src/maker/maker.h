@@ -3,7 +3,7 @@
  * socket.
  *
  * The library sends a head (struct maker_head) and behind it one JSON object, the run: the members
- * of POST /v1/run (code, language, name, arguments, timeout, env, stdin, template, isolation,
+ * of POST /v1/run (code, language, name, arguments, timeout, env, stdin, template, isolation, type,
  * limits), and besides them
  *   "argv": ["PROGRAM", ...]               a program of the box instead of code
  *   "files": [{"host": ..., "box": ...}]   files and folders to copy in; box is optional

@@ -22,9 +22,10 @@ static const struct {
     enum config_key key;
 } settings[] = {
     {"timeout", NULL, KEY_TIMEOUT},     {"template", NULL, KEY_TEMPLATE},
-    {"isolation", NULL, KEY_ISOLATION}, {"limits", "memory", KEY_MEMORY},
-    {"limits", "cpus", KEY_CPUS},       {"limits", "pids", KEY_PIDS},
-    {"limits", "disk", KEY_DISK},       {"limits", "timeout", KEY_TIMEOUT},
+    {"isolation", NULL, KEY_ISOLATION}, {"type", NULL, KEY_SANDBOX_TYPE},
+    {"limits", "memory", KEY_MEMORY},   {"limits", "cpus", KEY_CPUS},
+    {"limits", "pids", KEY_PIDS},       {"limits", "disk", KEY_DISK},
+    {"limits", "timeout", KEY_TIMEOUT},
 };
 
 int maker_request_read(int fd, json_t **ret, struct error *err)
@@ -96,10 +97,11 @@ static int configure(struct maker_request *request, char *const *env, struct err
     if (r < 0)
         return r;
     if (!str_equal(request->config.type, PROVIDER_LOCAL))
-        return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
-                         "SANDBOX_TYPE is '%s', and a box that is made in the caller's process is "
-                         "'" PROVIDER_LOCAL "'; use a server for that type",
-                         request->config.type);
+        return error_set(
+            err, -ENOTSUP, ERROR_BAD_CONFIG,
+            "the type is '%s' (SANDBOX_TYPE, or the setting 'type'), and a box that is "
+            "made in the caller's process is '" PROVIDER_LOCAL "'; use a server for that type",
+            request->config.type);
     return config_check(&request->config, err);
 }
 

@@ -62,6 +62,10 @@ static void limits(bailey_engine *engine)
 
     bailey_spec_set(spec, "cwd", "/");
     tell("cwd", bailey_run(engine, spec, NULL, &err));
+    bailey_spec_free(spec);
+    spec = code_of("1");
+    bailey_spec_set(spec, "type", "docker");
+    tell("type", bailey_run(engine, spec, NULL, &err));
     tell("sandbox", bailey_sandbox_new(engine, NULL, &sandbox, &err));
     bailey_spec_free(spec);
     spec = bailey_spec_new();
