@@ -102,6 +102,36 @@ FINE = (200, {}, {"sessions": []})
 MADE = (200, {}, {"stdout": "", "stderr": "", "exit_code": 0, "duration": 0.1, "meta": {}})
 
 
+# --- CodeBox ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_first_calls_of_a_code_box_make_one_sandbox(kind, scripted):
+    server = scripted((201, {}, SESSION), (200, {}, {}))
+    if kind == "sync":
+        box = bailey.CodeBox(url=server.url)
+        threads = [threading.Thread(target=box.start) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        box.stop()
+    else:
+        async def main():
+            box = bailey.AsyncCodeBox(url=server.url)
+            await asyncio.gather(box.start(), box.start())
+            await box.stop()
+
+        asyncio.run(main())
+    assert [request[0] for request in server.requests] == ["POST", "DELETE"]
+
+
+def test_a_file_that_is_no_text_is_output_too(tmp_path):
+    (tmp_path / "code.py").write_bytes(b"\xff\xfe")
+    output = bailey.CodeBox().run(tmp_path / "code.py")
+    assert output.type == "error" and "decode" in output.content
+
+
 # --- trying again ---
 
 

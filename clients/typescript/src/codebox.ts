@@ -93,8 +93,9 @@ export class CodeBox {
         try {
             await sandbox.install(IMPORT_NAMES[module] ?? module);
         } catch (error) {
-            if (error instanceof SandboxError) return execution;
-            throw error;
+            if (!(error instanceof SandboxError)) throw error;
+            (execution as { stderr: string }).stderr += `${module} could not be installed: ${error.message}\n`;
+            return execution;
         }
         return sandbox.runCode(code, options);
     }

@@ -342,6 +342,20 @@ test("ending a session is tried again after a lost connection", async () => {
     assert.deepEqual(requests.map((one) => one.method), ["POST", "DELETE", "DELETE"]);
 });
 
+test("a package that cannot be installed is named in the output of a CodeBox", async () => {
+    const cell = { ...DONE[2], exit_code: 1, results: [], error: { name: "ModuleNotFoundError", value: "No module named 'nothere'", traceback: "" } };
+    const answers = [[201, {}, { id: "s", state: "running" }], [200, {}, cell],
+        [422, {}, { error: { code: "install_denied", message: "not on the list" } }], [200, {}, {}]];
+    const [output] = await scripted(answers, async (client) => {
+        const box = new CodeBox({ client });
+        const output = await box.run("import nothere");
+        await box.stop();
+        return output;
+    });
+    assert.equal(output.type, "error");
+    assert.match(output.content, /nothere could not be installed: not on the list/);
+});
+
 test("a server at an IPv6 address is named with brackets", async () => {
     const client = new Client({ url: "http://[::1]:9", retries: 0 });
     await assert.rejects(client.info(), /http:\/\/\[::1\]:9/);

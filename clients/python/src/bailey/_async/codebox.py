@@ -10,6 +10,7 @@ from .._box import IMPORT_NAMES, CodeBoxFile, CodeBoxOutput, CodeBoxStatus
 from .._errors import SandboxError
 from .._results import Execution
 from .._wire import WORKSPACE
+from .io import Lock
 from .sandbox import AsyncSandbox
 
 _MISSING = re.compile(r"No module named '([A-Za-z_][\w.]*)'")
@@ -27,6 +28,7 @@ class AsyncCodeBox:
         self._arguments = (template, options)
         self._auto_install = auto_install
         self._sandbox: Optional[AsyncSandbox] = None
+        self._lock = Lock()
 
     @property
     def session_id(self) -> Optional[str]:
@@ -34,10 +36,11 @@ class AsyncCodeBox:
 
     async def sandbox(self) -> AsyncSandbox:
         """The sandbox inside, started when needed: for everything that a CodeBox does not have."""
-        if self._sandbox is None:
-            template, options = self._arguments
-            self._sandbox = await AsyncSandbox.create(template, **options)
-        return self._sandbox
+        async with self._lock:  # two first calls at once make one sandbox
+            if self._sandbox is None:
+                template, options = self._arguments
+                self._sandbox = await AsyncSandbox.create(template, **options)
+            return self._sandbox
 
     async def start(self) -> CodeBoxStatus:
         await self.sandbox()
@@ -61,7 +64,7 @@ class AsyncCodeBox:
                 with open(code, encoding="utf-8") as file:
                     code = file.read()
             execution = await self._execute(code, timeout)
-        except (SandboxError, OSError) as error:
+        except (SandboxError, OSError, UnicodeError) as error:
             return CodeBoxOutput("error", str(error))
         png = execution.png
         if png is not None and execution.error is None:

@@ -11,6 +11,7 @@ from .._box import IMPORT_NAMES, CodeBoxFile, CodeBoxOutput, CodeBoxStatus
 from .._errors import SandboxError
 from .._results import Execution
 from .._wire import WORKSPACE
+from .io import Lock
 from .sandbox import Sandbox
 
 _MISSING = re.compile(r"No module named '([A-Za-z_][\w.]*)'")
@@ -28,6 +29,7 @@ class CodeBox:
         self._arguments = (template, options)
         self._auto_install = auto_install
         self._sandbox: Optional[Sandbox] = None
+        self._lock = Lock()
 
     @property
     def session_id(self) -> Optional[str]:
@@ -35,10 +37,11 @@ class CodeBox:
 
     def sandbox(self) -> Sandbox:
         """The sandbox inside, started when needed: for everything that a CodeBox does not have."""
-        if self._sandbox is None:
-            template, options = self._arguments
-            self._sandbox = Sandbox.create(template, **options)
-        return self._sandbox
+        with self._lock:  # two first calls at once make one sandbox
+            if self._sandbox is None:
+                template, options = self._arguments
+                self._sandbox = Sandbox.create(template, **options)
+            return self._sandbox
 
     def start(self) -> CodeBoxStatus:
         self.sandbox()
@@ -62,7 +65,7 @@ class CodeBox:
                 with open(code, encoding="utf-8") as file:
                     code = file.read()
             execution = self._execute(code, timeout)
-        except (SandboxError, OSError) as error:
+        except (SandboxError, OSError, UnicodeError) as error:
             return CodeBoxOutput("error", str(error))
         png = execution.png
         if png is not None and execution.error is None:
