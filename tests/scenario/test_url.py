@@ -1,6 +1,7 @@
 """SANDBOX_TYPE=url: boxes are sessions of another Bailey, or runs of a server with POST /execute. What is
 the same as with every runtime is in tests/conformance; here is what can happen between two machines."""
 import base64
+import datetime
 import http.server
 import json
 import os
@@ -172,6 +173,18 @@ def test_a_session_is_one_there_and_ends_with_it(near, target):
     assert [one["name"].startswith("bailey-") for one in there] == [True], there
     near.end(made)
     support.wait_until(lambda: not target.get("/v1/sessions")["sessions"], "it ends there, too")
+
+
+def test_a_session_is_not_postponed_further_than_it_was_used(near, target, session):
+    """When the daemon dies while a program runs there, its session's age is what ends it."""
+    near.exec(session, "true")
+
+    def ends():
+        there = target.get("/v1/sessions")["sessions"][0]
+        return datetime.datetime.fromisoformat(there["age_limit_at"].replace("Z", "+00:00"))
+    first = ends()
+    support.wait_until(lambda: ends() != first, "it was postponed")
+    assert ends() - first < datetime.timedelta(minutes=5), (first, ends())
 
 
 def test_a_paused_session_is_paused_there(near, target, session):

@@ -75,15 +75,24 @@ static void on_beat(void *ctx, const struct remote_reply *reply)
         remote_box_lose(self, false, reply->err.text);
     else if (reply->status == 0)
         remote_box_lose(self, true, reply->err.text);
-    else
+    else {
+        if (reply->err.num == 0)
+            self->extended_ms = self->extending_ms;
         beat_later(self);
+    }
 }
 
-/* Postpones the session's end, too: it ends by itself when this process does not live any more. */
+/*
+ * Postpones the session's end, too, by the time that passed since the last beat and no more: every
+ * beat adds to the limit of its age, which is what ends it when this process does not live any
+ * more and a program goes on in it.
+ */
 static void on_beat_due(void *ctx)
 {
     struct remote_box *self = ctx;
-    CLEANUP(json_decrefp) json_t *json = json_pack("{s:I}", "seconds", (json_int_t)self->idle_s);
+    uint64_t now_ms = clock_now_ms();
+    CLEANUP(json_decrefp)
+    json_t *json = json_pack("{s:f}", "seconds", (double)(now_ms - self->extended_ms) / 1000.0);
     char path[REMOTE_PATH_MAX];
     struct remote_request request = {.method = "POST",
                                      .path = remote_box_path(self, path, "/extend"),
@@ -92,6 +101,7 @@ static void on_beat_due(void *ctx)
 
     if (self->box.pump.is_over || self->beat)
         return;
+    self->extending_ms = now_ms;
     self->beat = json ? remote_call_start(self->target, &request, on_beat, self) : NULL;
     if (!self->beat)
         beat_later(self);
@@ -228,14 +238,12 @@ static void on_created(void *ctx, const struct remote_reply *reply)
     struct error err = reply->err;
 
     self->step = NULL;
-    if (err.num == 0 && (!id || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(id) ||
-                         !str_copy(self->session, sizeof(self->session), id)))
+    if (err.num == 0 &&
+        (!remote_target_is_id(id) || !str_copy(self->session, sizeof(self->session), id)))
         error_set(&err, -EPROTO, ERROR_PROVIDER_UNAVAILABLE,
                   REMOTE_UNAVAILABLE ": POST /v1/sessions did not reply with a session");
     if (err.num == 0) {
-        self->idle_s =
-            (uint64_t)MAX(json_number_value(json_object_get(reply->json, "idle_timeout_s")), 1.0);
-        self->idle_s = MIN(self->idle_s, UINT64_C(86400));
+        self->extended_ms = clock_now_ms();
         touch(self);
         return;
     }

@@ -122,6 +122,7 @@ void remote_target_leave(struct remote_box *box);         /* the box is not ther
 void remote_target_down(struct target *target);
 void remote_targets_sweep(struct remote *remote); /* ends sessions that an earlier process left */
 enum target_kind remote_target_kind_of(unsigned status, const json_t *info);
+bool remote_target_is_id(const char *id); /* of a session, as a server says it; NULL is none */
 
 /* ---- a box ---- */
 
@@ -140,7 +141,7 @@ struct remote_box {
     struct remote_call *clock; /* FREEZE or THAW */
     uint32_t clock_id;
     struct reactor_timer *beat_timer, *wake_timer;
-    uint64_t idle_s, silent_since_ms;
+    uint64_t extended_ms, extending_ms; /* until when the session's age was postponed; is being */
 
     /* warden.c */
     struct frame_stream in;

@@ -325,7 +325,7 @@ static void sweep_one(struct target *target, const char *id)
     }
 }
 
-static bool is_id(const char *id)
+bool remote_target_is_id(const char *id)
 {
     return id && id[0] && strlen(id) < ID_MAX &&
            strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(id);
@@ -348,7 +348,7 @@ static void on_listed(void *ctx, const struct remote_reply *reply)
         const char *id = json_string_value(json_object_get(session, "id"));
         bool is_ours = false;
 
-        if (!name || !str_starts(name, prefix) || !is_id(id))
+        if (!name || !str_starts(name, prefix) || !remote_target_is_id(id))
             continue;
         for (struct host_box *box = host_boxes(remote->host); box; box = box->next)
             is_ours = is_ours || str_ends(box->name, name + strlen(prefix));

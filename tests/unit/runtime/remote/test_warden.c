@@ -259,6 +259,17 @@ static void test_a_server_is_known_by_its_info(void **state)
     assert_int_equal(remote_target_kind_of(500, bailey), TARGET_UNKNOWN);
 }
 
+static void test_an_id_of_a_session_is_checked_before_it_is_part_of_a_path(void **state)
+{
+    (void)state;
+    assert_true(remote_target_is_id("s_0123abc"));
+    assert_false(remote_target_is_id(NULL));
+    assert_false(remote_target_is_id("")); /* its box would be all sessions */
+    assert_false(remote_target_is_id("s_1/../s_2"));
+    assert_false(remote_target_is_id("s_1?x"));
+    assert_false(remote_target_is_id("s_0123456789012345678901234567890123456789012345678901234"));
+}
+
 static void test_a_refusal_keeps_its_code_and_its_words(void **state)
 {
     CLEANUP(json_decrefp)
@@ -350,6 +361,7 @@ int main(void)
         PLAIN(test_a_file_of_a_plain_server_waits_for_its_command),
         PLAIN(test_what_a_plain_server_cannot_do_is_refused),
         cmocka_unit_test(test_a_server_is_known_by_its_info),
+        cmocka_unit_test(test_an_id_of_a_session_is_checked_before_it_is_part_of_a_path),
         cmocka_unit_test(test_a_refusal_keeps_its_code_and_its_words),
         WITH(test_an_end_is_what_the_result_says),
         WITH(test_a_cell_whose_kernel_died_says_so),
