@@ -2,6 +2,9 @@
 key, or have another one: it puts its own and hands on everything else as it came, Host and Origin included.
 
     with key_relay.KeyRelay(port, key) as relayed: ...    # the port
+
+    made = key_relay.KeyRelay(port, key)
+    made.refuse = lambda method, path: 503 if path.endswith("/signal") else None    # a status, or None
 """
 import http.client
 import http.server
@@ -15,6 +18,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def forward(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status = self.server.refuse(self.command, self.path)
+        if status:
+            self.send_response_only(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         there = http.client.HTTPConnection("127.0.0.1", self.server.target, timeout=120)
         try:
             there.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -56,6 +65,7 @@ class KeyRelay(http.server.ThreadingHTTPServer):
     def __init__(self, target, key):
         super().__init__(("127.0.0.1", 0), Handler)
         self.target, self.key = target, key
+        self.refuse = lambda method, path: None
         self.port = self.server_address[1]
         threading.Thread(target=self.serve_forever, daemon=True).start()
 

@@ -266,6 +266,46 @@ def test_a_command_is_begun_once_when_the_reply_is_lost(near, gate, session):
     assert near.read(session, "/workspace/count") == b"once\n"
 
 
+@pytest.fixture(scope="module")
+def moody(target, near):
+    """A relay whose `refuse` says what the server answers with a status of its own, and a daemon behind it.
+    `near` looks for processes that are left when it ends, so this one ends first."""
+    assert near
+    made = key_relay.KeyRelay(target.port, target.key)
+    with serve.Daemon(url_env(f"http://127.0.0.1:{made.port}", "k")) as daemon:
+        made.near = daemon
+        yield made
+    made.__exit__()
+
+
+@pytest.fixture
+def relayed(moody):
+    made = moody.near.session()["id"]
+    moody.near.exec(made, "true")
+    yield made
+    moody.refuse = lambda method, path: None
+    moody.near.end(made)
+
+
+def test_a_program_whose_input_is_refused_is_ended_and_says_why(moody, relayed):
+    moody.refuse = lambda method, path: 429 if "/stdin" in path else None
+    done = moody.near.exec(relayed, "cat", stdin="lost")
+    assert done["exit_code"] != 0 and "refused standard input" in done["stderr"], done
+
+
+def test_a_signal_that_the_server_cannot_take_now_comes_later(moody, relayed):
+    begun = moody.near.background(relayed, "sleep", "1000", timeout=0)
+    refused = []
+
+    def refuse(_, path):
+        if path.endswith("/signal") and len(refused) < 2:
+            return refused.append(path) or 503
+        return None
+    moody.refuse = refuse
+    moody.near.post(f"/v1/sessions/{relayed}/processes/{begun['execution_id']}/signal", {"signal": 9})
+    assert moody.near.wait(begun["execution_id"])["exit_code"] == 137 and len(refused) == 2
+
+
 def test_another_broker_goes_on_with_what_runs(target):
     with serve.Daemon(url_env(f"http://127.0.0.1:{target.port}", target.key)) as near:
         session = near.session()["id"]

@@ -30,7 +30,7 @@ struct remote_call {
     char *path, *text; /* text: its JSON; NULL: `body` */
     struct buf body, reply;
     char once[ID_MAX + 24]; /* the header Idempotency-Key; empty: none */
-    bool is_once, waits, has_body;
+    bool is_once, waits, insists, has_body;
     uint32_t timeout_ms;
     uint64_t began_ms, pause_ms;
 };
@@ -177,6 +177,8 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
         attempt(call);
         return;
     }
+    if (call->insists && (status == 429 || status >= 500) && try_again(call))
+        return;
     if (call->reply.length > 0)
         json = json_parse(buf_text(&call->reply), call->reply.length, JSON_ALLOW_NUL, NULL);
     reply.json = json;
@@ -277,6 +279,7 @@ struct remote_call *remote_call_start(struct target *target, const struct remote
                                  .reply = BUF_INIT(REPLY_MAX),
                                  .is_once = request->is_once,
                                  .waits = request->waits,
+                                 .insists = request->insists,
                                  .timeout_ms =
                                      request->timeout_ms ? request->timeout_ms : REMOTE_PATIENCE_MS,
                                  .began_ms = clock_now_ms()};

@@ -4,8 +4,8 @@
  *
  * The server answers to input when the program has read it, and the broker gets its ACK then: a
  * program that does not read stops the sender. A connection that is lost meanwhile leaves unknown
- * how much of the input has arrived, so the program is ended and the reason is in its standard
- * error.
+ * how much of the input has arrived, and one that the server refuses is missing, so the program is
+ * ended and the reason is in its standard error.
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,16 +33,30 @@ static void acknowledge(struct remote_run *run)
 
 /* ---- standard input ---- */
 
+static void lose_input(struct remote_run *run, const char *why)
+{
+    run->input_lost = true;
+    remote_follow_note(run, why);
+    remote_input_signal(run, SIGKILL);
+}
+
 static void on_input(void *ctx, const struct remote_reply *reply)
 {
     struct remote_run *run = ctx;
+    char why[512];
+
     run->input_call = NULL;
     if (reply->status == 0 && !run->is_over) {
-        run->input_lost = true;
-        remote_follow_note(run,
-                           "the connection to the server of SANDBOX_URL was lost while standard "
-                           "input was sent, so the program was ended");
-        remote_input_signal(run, SIGKILL);
+        lose_input(run, "the connection to the server of SANDBOX_URL was lost while standard "
+                        "input was sent, so the program was ended");
+        return;
+    }
+    if (reply->err.num < 0 && !run->is_over && reply->err.code != ERROR_EXECUTION_ENDED) {
+        str_format(why, sizeof(why),
+                   "the server of SANDBOX_URL refused standard input, so the program was ended: "
+                   "%.300s",
+                   reply->err.text);
+        lose_input(run, why);
         return;
     }
     run->input_acked += run->input_sending; /* also what a program that has ended did not read */
@@ -97,7 +111,11 @@ static void on_signalled(void *ctx, const struct remote_reply *reply)
     struct remote_run *run = ctx;
 
     run->signal_call = NULL;
-    (void)reply; /* a program that has ended says so itself, and the beat notices a lost server */
+    if (reply->status == 429 || reply->status >= 500) { /* for REMOTE_PATIENCE_MS */
+        remote_box_lose(run->box, false, reply->err.text);
+        return;
+    }
+    /* else: a program that has ended says so itself, and the beat notices a lost server */
     send_signal(run);
 }
 
@@ -105,7 +123,7 @@ static void send_signal(struct remote_run *run)
 {
     CLEANUP(json_decrefp) json_t *json = NULL;
     char path[REMOTE_PATH_MAX];
-    struct remote_request request = {.method = "POST", .waits = true};
+    struct remote_request request = {.method = "POST", .waits = true, .insists = true};
     uint32_t number = SIGKILL;
 
     if (!run->signals || run->signal_call || !run->name[0] || run->is_over)

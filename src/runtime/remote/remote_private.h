@@ -63,6 +63,7 @@ struct remote_request {
     size_t length;
     bool is_once;        /* must not be sent twice: one try on a connection of its own */
     bool waits;          /* tried for REMOTE_PATIENCE_MS while the server cannot be reached */
+    bool insists;        /* and as long while it answers with 429 or a fault of its own */
     uint32_t timeout_ms; /* of one try; 0: REMOTE_PATIENCE_MS */
 };
 
