@@ -464,8 +464,9 @@ class Plain(http.server.BaseHTTPRequestHandler):
             done = subprocess.run([*program, asked["code"]], cwd=folder, capture_output=True, text=True)
         self.answer(200, {"status": "success", "stdout": done.stdout, "stderr": done.stderr,
                           "exit_code": done.returncode, "execution_time_ms": 5,
-                          "files_produced": {"a.txt": base64.b64encode(b"made").decode(),
-                                             "large": base64.b64encode(bytes(2_000_000)).decode()}})
+                          "files_produced": self.server.more | {
+                              "a.txt": base64.b64encode(b"made").decode(),
+                              "large": base64.b64encode(bytes(2_000_000)).decode()}})
 
     def log_message(self, *_):
         pass
@@ -474,7 +475,7 @@ class Plain(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def plain():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plain)
-    server.asked, server.garbage = [], None
+    server.asked, server.garbage, server.more = [], None, {}
     server.env = url_env(f"http://127.0.0.1:{server.server_address[1]}", "k",
                          SANDBOX_ISOLATION="process")
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -503,6 +504,13 @@ def test_what_a_plain_server_made_is_fetched(plain, tmp_path):
     assert done.status == 0, done
     assert (tmp_path / "out" / "a.txt").read_bytes() == b"made"
     assert (tmp_path / "out" / "large").read_bytes() == bytes(2_000_000)
+
+
+def test_a_plain_server_that_sends_files_without_end_fills_no_memory(plain, tmp_path):
+    plain.more = {"..": "AAAA", "a/b": "AAAA"} | {f"f{number}": "" for number in range(2000)}
+    done = support.bailey("run", "--out", str(tmp_path / "out"), "-c", "print(1)", env=plain.env)
+    assert done.status == 0 and "sent 2004 output files, and the first 1000" in done.stderr, done
+    assert len(list((tmp_path / "out").iterdir())) <= 998
 
 
 def test_much_output_of_a_plain_server_comes_whole(plain):
@@ -535,6 +543,12 @@ def test_a_server_that_answers_with_something_else_is_named(plain, garbage):
     done = support.bailey("run", "-c", "print(1)", env=plain.env)
     assert done.status == 125 and "neither a Bailey nor" in done.stderr, done
     assert plain.env["SANDBOX_URL"] in done.stderr, done
+
+
+def test_a_reply_of_any_length_is_cut_off_and_the_call_is_named(plain):
+    plain.garbage = b" " * 2_000_000
+    done = support.bailey("run", "-c", "print(1)", env=plain.env)
+    assert done.status == 125 and "answered to GET /v1/info with more than" in done.stderr, done
 
 
 def test_a_server_that_only_says_it_is_a_bailey_makes_no_box(plain):

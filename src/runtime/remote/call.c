@@ -16,7 +16,6 @@
 #include "runtime/remote/remote_private.h"
 #include "runtime/remote/settings.h"
 
-#define REPLY_MAX (64 * MIB) /* a listing of 100,000 entries with long names */
 #define PAUSE_FIRST_MS 50
 #define PAUSE_MAX_MS 1000
 
@@ -31,6 +30,7 @@ struct remote_call {
     struct buf body, reply;
     char once[ID_MAX + 24]; /* the header Idempotency-Key; empty: none */
     bool is_once, waits, insists, has_body;
+    bool is_too_long; /* the reply */
     uint32_t timeout_ms;
     uint64_t began_ms, pause_ms;
 };
@@ -77,7 +77,9 @@ int remote_refused(const struct target *target, unsigned status, const json_t *j
         if (is_key)
             r = unauthorized(target, message ? message : "", err);
         else
-            r = error_set(err, -EACCES, error_code_find(code), "%.600s", message ? message : "");
+            r = error_set(err, -EACCES, error_code_find(code), "%.600s",
+                          message ? message : "the server of SANDBOX_URL answered with HTTP status "
+                                              "403");
     } else if (message && code) {
         r = error_set(err, status == 404 ? -ENOENT : -EREMOTEIO, error_code_find(code), "%.800s",
                       message);
@@ -115,6 +117,14 @@ int remote_unreachable(const struct target *target, const struct error *why, str
     if (err)
         err->provider = "url";
     return why->num;
+}
+
+static void too_long(const struct remote_call *call, struct error *err)
+{
+    error_set(err, -EFBIG, ERROR_PROVIDER_UNAVAILABLE,
+              REMOTE_UNAVAILABLE ": %.200s answered to %s %.200s with more than %zu bytes",
+              call->target->address, call->method, call->path, call->reply.maximum);
+    err->provider = "url";
 }
 
 /* ---- the exchange ---- */
@@ -169,7 +179,10 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
     if (err->num < 0) {
         if (is_worth_trying(err) && try_again(call))
             return;
-        remote_unreachable(target, err, &reply.err);
+        if (call->is_too_long)
+            too_long(call, &reply.err);
+        else
+            remote_unreachable(target, err, &reply.err);
         finish(call, &reply);
         return;
     }
@@ -195,7 +208,11 @@ static void on_done(void *ctx, unsigned status, const struct error *err)
 
 static int on_data(void *ctx, const void *data, size_t length)
 {
-    return buf_append(&((struct remote_call *)ctx)->reply, data, length);
+    struct remote_call *call = ctx;
+    int r = buf_append(&call->reply, data, length);
+
+    call->is_too_long = r == -EFBIG;
+    return r;
 }
 
 static void fail_later(void *ctx)
@@ -276,7 +293,8 @@ struct remote_call *remote_call_start(struct target *target, const struct remote
                                  .done = done,
                                  .ctx = ctx,
                                  .body = BUF_INIT(LIMIT_MEMORY_MAX),
-                                 .reply = BUF_INIT(REPLY_MAX),
+                                 .reply = BUF_INIT(request->reply_max ? request->reply_max
+                                                                      : (size_t)REMOTE_REPLY_MAX),
                                  .is_once = request->is_once,
                                  .waits = request->waits,
                                  .insists = request->insists,

@@ -178,8 +178,12 @@ static void on_reply(void *ctx, const struct remote_reply *reply)
 
 static void call(struct file_op *op, const char *method, const char *path, const json_t *json)
 {
-    struct remote_request request = {
-        .method = method, .path = path, .json = json, .waits = true, .timeout_ms = 60000};
+    struct remote_request request = {.method = method,
+                                     .path = path,
+                                     .json = json,
+                                     .waits = true,
+                                     .timeout_ms = 60000,
+                                     .reply_max = op->type == FRAME_LIST ? REMOTE_REPLY_LONG : 0};
 
     op->call = remote_call_start(op->box->target, &request, on_reply, op);
     if (!op->call)
@@ -349,6 +353,8 @@ static long on_body(void *ctx, void *data, size_t size)
     struct message_ack ack;
     uint8_t payload[9];
 
+    if (op->is_over) /* `held` is the reply: the server does not want the rest */
+        return op->is_ended ? 0 : -1;
     if (length == 0)
         return op->is_ended ? 0 : -EAGAIN;
     memcpy(data, op->held.data, length);
@@ -492,8 +498,12 @@ static int on_watch_data(void *ctx, const void *data, size_t length)
 {
     struct file_op *op = ctx;
 
-    if (op->status < 300)
-        return sse_read(&op->reader, data, length, on_change, op) < 0 ? -1 : 0;
+    if (op->status < 300) {
+        if (sse_read(&op->reader, data, length, on_change, op) < 0)
+            return -1;
+        http_call_pause(op->exchange, remote_box_waits(op->box)); /* until remote_files_pump() */
+        return 0;
+    }
     return op->held.length + length > ERROR_BODY_MAX ? -1 : buf_append(&op->held, data, length);
 }
 
@@ -615,5 +625,7 @@ void remote_files_pump(struct remote_box *box)
         next = op->next;
         if (op->type == FRAME_GET && op->status > 0 && op->status < 300)
             send_data(op);
+        else if (op->type == FRAME_WATCH && op->exchange)
+            http_call_pause(op->exchange, false);
     }
 }

@@ -244,7 +244,7 @@ void remote_follow_start(struct remote_run *run)
         headers[1] = last;
     }
     sse_reader_free(&run->reader);
-    run->reader = SSE_READER_INIT(64 * MIB);
+    run->reader = SSE_READER_INIT(REMOTE_EVENT_MAX);
     run->stream_status = 0;
     if (http_call_start(run->box->target->client, &call, &stream_events, run, &run->stream, &err) <
         0)

@@ -20,6 +20,7 @@
 
 #define FILES_BYTES (10 * MIB) /* what the server takes */
 #define FILES_MAX 256
+#define OUTPUTS_MAX 1000 /* files that are taken from a reply */
 #define WORKSPACE "/workspace/"
 #define OUTPUT "/tmp/output"
 #define GRACE_S 10 /* the engine's own deadline comes first */
@@ -472,12 +473,20 @@ static int fill_files(const struct plain *plain, json_t *json, const struct plai
 
 /* ---- the end ---- */
 
-static void send_text(struct remote_box *box, uint8_t stream, const json_t *text, uint64_t *ret)
+static void send_text(struct remote_box *box, uint8_t stream, const json_t *text, const char *note,
+                      uint64_t *ret)
 {
-    *ret = json_string_length(text);
+    CLEANUP(buf_free) struct buf all = BUF_INIT(REMOTE_REPLY_LONG + KIB);
+    const char *said = json_string_value(text);
+
+    if ((said && buf_append(&all, said, json_string_length(text)) < 0) ||
+        buf_append_text(&all, note) < 0) {
+        remote_box_lose(box, false, "no memory for output");
+        return;
+    }
+    *ret = all.length;
     if (*ret > 0)
-        send_later(box, FRAME_OUTPUT, box->plain->id, stream, json_string_value(text),
-                   json_string_length(text));
+        send_later(box, FRAME_OUTPUT, box->plain->id, stream, all.data, all.length);
 }
 
 /* Told behind the output. */
@@ -488,18 +497,29 @@ static void send_exited(struct remote_box *box, const struct message_exited *exi
     pump(box);
 }
 
-static void take_outputs(struct plain *plain, json_t *produced)
+/* What was left out is in `note`. */
+static void take_outputs(struct plain *plain, json_t *produced, char note[256])
 {
     const char *name;
     json_t *value;
+    size_t count = 0;
 
+    note[0] = 0;
     json_object_foreach(produced, name, value)
     {
         char path[LIMIT_PATH_BYTES + 1];
         struct plain_file *file;
         const char *text = json_string_value(value);
 
-        if (!text || !name[0] || strchr(name, '/') ||
+        if (count++ == OUTPUTS_MAX) {
+            str_format(note, 256,
+                       "bailey: the server of SANDBOX_URL sent %zu output files, and the first %d "
+                       "of them were taken\n",
+                       json_object_size(produced), OUTPUTS_MAX);
+            return;
+        }
+        if (!text || !name[0] || strchr(name, '/') || str_equal(name, ".") ||
+            str_equal(name, "..") ||
             str_format(path, sizeof(path), OUTPUT "/%s", name) < 0)
             continue;
         file = add_file(&plain->outputs, path, strlen(path));
@@ -514,6 +534,7 @@ static void on_executed(void *ctx, const struct remote_reply *reply)
     struct plain *plain = box->plain;
     json_t *code = json_object_get(reply->json, "exit_code");
     struct message_exited exited = {.flags = EXITED_HAS_OUTPUT};
+    char note[256];
 
     plain->call = NULL;
     if (reply->err.num < 0 || !json_is_integer(code)) {
@@ -522,9 +543,9 @@ static void on_executed(void *ctx, const struct remote_reply *reply)
                                            : "the reply of POST /execute has no exit_code");
         return;
     }
-    send_text(box, 1, json_object_get(reply->json, "stdout"), &exited.out_bytes);
-    send_text(box, 2, json_object_get(reply->json, "stderr"), &exited.err_bytes);
-    take_outputs(plain, json_object_get(reply->json, "files_produced"));
+    take_outputs(plain, json_object_get(reply->json, "files_produced"), note);
+    send_text(box, 1, json_object_get(reply->json, "stdout"), "", &exited.out_bytes);
+    send_text(box, 2, json_object_get(reply->json, "stderr"), note, &exited.err_bytes);
     exited.exit_code =
         json_integer_value(code) < 0 ? 1 : (int32_t)(json_integer_value(code) & 0xff);
     exited.duration_ns =
@@ -547,6 +568,7 @@ static int execute(struct remote_box *box)
                                      .path = "/execute",
                                      .json = json,
                                      .is_once = true,
+                                     .reply_max = REMOTE_REPLY_LONG,
                                      .timeout_ms = UINT32_MAX / 2};
     uint8_t payload[32];
     int r = json ? fill_code(plain, json, &source) : -ENOMEM;

@@ -39,6 +39,9 @@
 #define REMOTE_BEAT_MS 10000 /* interval of looking whether a box's session is still there */
 #define REMOTE_DOWN_MS 5000  /* a server that did not answer is not asked for as long */
 #define REMOTE_PATH_MAX 512  /* of a call, without the query */
+#define REMOTE_EVENT_MAX (2 * LIMIT_CELL_EVENTS) /* one value may be all that is kept of a cell */
+#define REMOTE_REPLY_MAX MIB
+#define REMOTE_REPLY_LONG (64 * MIB) /* a listing of 100,000 entries with long names */
 /* Frames for the broker that wait; more output is not read from the server. */
 #define REMOTE_OUT_BYTES (256 * KIB)
 
@@ -65,6 +68,7 @@ struct remote_request {
     bool waits;          /* tried for REMOTE_PATIENCE_MS while the server cannot be reached */
     bool insists;        /* and as long while it answers with 429 or a fault of its own */
     uint32_t timeout_ms; /* of one try; 0: REMOTE_PATIENCE_MS */
+    size_t reply_max;    /* bytes of the reply; 0: REMOTE_REPLY_MAX */
 };
 
 struct remote_call;

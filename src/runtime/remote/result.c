@@ -11,6 +11,8 @@
 #include "runtime/remote/remote_private.h"
 #include "sandbox/guest_stage.h"
 
+#define SECONDS_MAX 1e9 /* a server may say anything */
+
 int remote_result_errno(const struct error *err)
 {
     static const struct {
@@ -44,6 +46,11 @@ int remote_result_errno(const struct error *err)
             return -rows[i].number;
     }
     return err->num < 0 && err->num >= -133 ? err->num : -EIO;
+}
+
+static uint64_t nanoseconds(double seconds)
+{
+    return seconds > 0 ? (uint64_t)(MIN(seconds, SECONDS_MAX) * 1e9) : 0;
 }
 
 static uint64_t number_at(const json_t *json, const char *name)
@@ -83,8 +90,7 @@ static void read_flags(struct remote_run *run, const json_t *result, const json_
     exited->flags |= EXITED_HAS_OUTPUT; /* perhaps: the broker looks for itself */
     exited->cpu_us = number_at(usage, "cpu_ms") * 1000;
     exited->max_rss_bytes = number_at(usage, "max_rss_bytes");
-    exited->duration_ns =
-        (uint64_t)(MAX(json_number_value(json_object_get(result, "duration")), 0.0) * 1e9);
+    exited->duration_ns = nanoseconds(json_number_value(json_object_get(result, "duration")));
     if (json_is_true(json_object_get(meta, "oom_killed")))
         host_box_oom(&run->box->box);
 }

@@ -74,7 +74,7 @@ static struct remote_run *run_new(struct remote_box *box, const struct frame *fr
     run->id = frame->id;
     run->kind = kind;
     run->input = BUF_INIT(WIRE_STREAM_WINDOW);
-    run->reader = SSE_READER_INIT(64 * MIB);
+    run->reader = SSE_READER_INIT(REMOTE_EVENT_MAX);
     for (int i = 0; i < MESSAGE_STREAMS; i++)
         run->out[i].held = BUF_INIT(64 * MIB);
     run->next = box->runs;

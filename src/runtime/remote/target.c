@@ -365,7 +365,8 @@ static void on_listed(void *ctx, const struct remote_reply *reply)
 
 void remote_targets_sweep(struct remote *remote)
 {
-    struct remote_request request = {.method = "GET", .path = "/v1/sessions"};
+    struct remote_request request = {
+        .method = "GET", .path = "/v1/sessions", .reply_max = REMOTE_REPLY_LONG};
 
     for (size_t i = 0; i < remote->count && host_spec(remote->host)->state; i++) {
         struct target *target = &remote->targets[i];

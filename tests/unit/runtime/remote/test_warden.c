@@ -283,6 +283,8 @@ static void test_a_refusal_keeps_its_code_and_its_words(void **state)
     assert_int_equal(remote_result_errno(&err), -ENOSPC);
     remote_refused(&remote.targets[0], 502, NULL, &err); /* not of a Bailey */
     assert_non_null(strstr(err.text, "http://server:1 answered with HTTP status 502"));
+    remote_refused(&remote.targets[0], 403, NULL, &err); /* of a proxy */
+    assert_non_null(strstr(err.text, "HTTP status 403"));
     remote_refused(&remote.targets[0], 401, NULL, &err);
     assert_ptr_equal(err.code, ERROR_PROVIDER_UNAVAILABLE);
     assert_string_equal(err.provider, "url");
@@ -343,6 +345,9 @@ static void test_a_result_of_nonsense_is_an_end(void **state)
     assert_true(run->is_over);
     assert_int_equal(run->exited.signal, 0);
     assert_int_equal(run->exited.duration_ns, 0);
+    json_object_set_new(result, "duration", json_real(1e300));
+    remote_result_read(run, result);
+    assert_int_equal(run->exited.duration_ns, 1000000000000000000);
     free(run);
 }
 
