@@ -18,6 +18,7 @@ import relay
 import serve
 import support
 import tcp
+import wheels
 
 
 def url_env(address, key, **more):
@@ -81,6 +82,24 @@ def test_a_wrong_setting_is_status_125_and_is_named(env, words):
     done = support.bailey("run", "-c", "print(1)", env=env)
     assert done.status == 125, done
     assert all(word in done.stderr for word in words), done
+
+
+def test_a_template_is_the_default_there_or_the_one_that_is_named_here(tmp_path):
+    wheels.folder(tmp_path / "shelf", wheels.Wheel("flag", "1.0", {"flag.py": "number = 1\n"}))
+    pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "shelf")}
+    with tcp.Server({**pip, "SANDBOX_TEMPLATE": "flags", "SANDBOX_POOL_SIZE": "0"}) as server:
+        server.post("/v1/templates", {"name": "flags", "packages": ["flag"]})
+        env = url_env(f"http://127.0.0.1:{server.port}", server.key)
+        code = "try:\n    import flag\n    print('flags')\nexcept ImportError:\n    print('python')"
+        assert run(env, code)["stdout"] == "flags\n"
+        assert run({**env, "SANDBOX_TEMPLATE": "python"}, code)["stdout"] == "python\n"
+        assert run(env, code, "--template", "flags")["stdout"] == "flags\n"
+        done = support.bailey("run", "-c", code, env={**env, "SANDBOX_TEMPLATE": "nosuch"})
+        assert done.status == 125 and "there is no template 'nosuch'" in done.stderr, done
+        with serve.Daemon(env) as near:
+            made = near.session()["id"]
+            assert near.post(f"/v1/sessions/{made}/code", {"code": code})["stdout"] == "flags\n"
+            near.end(made)
 
 
 @pytest.mark.parametrize("key", ["", "bly_0000000000000000.00"])
@@ -529,6 +548,11 @@ def test_a_plain_server_has_no_sessions_and_the_error_says_so(plain):
         near.end(made)
         done = near.post("/v1/run", {"code": "print(6 * 7)"})
         assert done["stdout"] == "42\n", done
+
+
+def test_a_plain_server_refuses_a_template_that_is_named(plain):
+    done = support.bailey("run", "-c", "print(1)", env={**plain.env, "SANDBOX_TEMPLATE": "data"})
+    assert done.status != 0 and "SANDBOX_TEMPLATE=data" in done.stderr and plain.asked == [], done
 
 
 def test_the_isolation_of_a_plain_server_is_not_believed(plain):

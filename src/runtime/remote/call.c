@@ -78,8 +78,9 @@ int remote_refused(const struct target *target, unsigned status, const json_t *j
             r = unauthorized(target, message ? message : "", err);
         else
             r = error_set(err, -EACCES, error_code_find(code), "%.600s",
-                          message ? message : "the server of SANDBOX_URL answered with HTTP status "
-                                              "403");
+                          message ? message
+                                  : "the server of SANDBOX_URL answered with HTTP status "
+                                    "403");
     } else if (message && code) {
         r = error_set(err, status == 404 ? -ENOENT : -EREMOTEIO, error_code_find(code), "%.800s",
                       message);
@@ -289,18 +290,17 @@ struct remote_call *remote_call_start(struct target *target, const struct remote
 
     if (!call)
         return NULL;
-    *call = (struct remote_call){.target = target,
-                                 .done = done,
-                                 .ctx = ctx,
-                                 .body = BUF_INIT(LIMIT_MEMORY_MAX),
-                                 .reply = BUF_INIT(request->reply_max ? request->reply_max
-                                                                      : (size_t)REMOTE_REPLY_MAX),
-                                 .is_once = request->is_once,
-                                 .waits = request->waits,
-                                 .insists = request->insists,
-                                 .timeout_ms =
-                                     request->timeout_ms ? request->timeout_ms : REMOTE_PATIENCE_MS,
-                                 .began_ms = clock_now_ms()};
+    *call = (struct remote_call){
+        .target = target,
+        .done = done,
+        .ctx = ctx,
+        .body = BUF_INIT(LIMIT_MEMORY_MAX),
+        .reply = BUF_INIT(request->reply_max ? request->reply_max : (size_t)REMOTE_REPLY_MAX),
+        .is_once = request->is_once,
+        .waits = request->waits,
+        .insists = request->insists,
+        .timeout_ms = request->timeout_ms ? request->timeout_ms : REMOTE_PATIENCE_MS,
+        .began_ms = clock_now_ms()};
     if (fill(call, request) < 0) {
         call_free(call);
         return NULL;

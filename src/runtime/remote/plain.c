@@ -519,8 +519,7 @@ static void take_outputs(struct plain *plain, json_t *produced, char note[256])
             return;
         }
         if (!text || !name[0] || strchr(name, '/') || str_equal(name, ".") ||
-            str_equal(name, "..") ||
-            str_format(path, sizeof(path), OUTPUT "/%s", name) < 0)
+            str_equal(name, "..") || str_format(path, sizeof(path), OUTPUT "/%s", name) < 0)
             continue;
         file = add_file(&plain->outputs, path, strlen(path));
         if (file && base64_decode(text, strlen(text), &file->data) < 0)

@@ -195,6 +195,15 @@ static void touch(struct remote_box *self)
         fail_memory(&self->box);
 }
 
+/*
+ * Of a template that is named here the server makes the box, or says that it has none of that name;
+ * "auto" is its own default.
+ */
+static const char *named_template(const struct config *config)
+{
+    return str_equal(config->template_name, "auto") ? NULL : config->template_name;
+}
+
 /* The name says whose it is: remote_targets_sweep() looks for it. */
 static void name_session(const struct host_box *box, char name[LIMIT_NAME + 1])
 {
@@ -208,6 +217,7 @@ static void name_session(const struct host_box *box, char name[LIMIT_NAME + 1])
 static json_t *session_json(const struct host_box *box)
 {
     const struct launcher_make *make = &box->make;
+    const char *template = named_template(remote_of(box->host)->config);
     char name[LIMIT_NAME + 1], memory[32], disk[32], cpus[32];
     json_t *json;
 
@@ -220,6 +230,8 @@ static json_t *session_json(const struct host_box *box)
                      "pids", (int)make->pids);
     if (json && make->cpu_millis > 0)
         json_object_set_new(json_object_get(json, "limits"), "cpus", json_string(cpus));
+    if (json && template)
+        json_object_set_new(json, "template", json_string(template));
     return json;
 }
 
@@ -389,8 +401,17 @@ int remote_check(const struct host_box *box, struct error *err)
 {
     const struct target *target = ((const struct remote_box *)box)->target;
 
-    if (target->kind != TARGET_PLAIN || !is_for_session(box))
+    const char *template = named_template(((const struct remote_box *)box)->remote->config);
+
+    if (target->kind != TARGET_PLAIN)
         return 0;
+    if (!is_for_session(box) && (!template || str_equal(template, "python")))
+        return 0;
+    if (!is_for_session(box))
+        return error_set(err, -ENOTSUP, ERROR_NOT_SUPPORTED,
+                         "SANDBOX_TEMPLATE=%.64s: %.200s has POST /execute only, which knows no "
+                         "templates: leave it out, or set SANDBOX_URL to the address of a Bailey",
+                         template, target->address);
     return error_set(err, -ENOTSUP, ERROR_NOT_SUPPORTED,
                      "SANDBOX_TYPE=url: %.200s has POST /execute only, so it runs code once and "
                      "has no sessions: use a run, or the address of a Bailey",

@@ -89,24 +89,21 @@ int remote_settings_check(struct config *config, struct error *err)
 
 int remote_settings_shape(const struct config *config, struct buf *text)
 {
-    return buf_printf(text, "url=%s\n", config->url.address ? config->url.address : "");
+    return buf_printf(text, "url=%s\nurl_template=%s\n",
+                      config->url.address ? config->url.address : "", config->template_name);
 }
 
 int remote_settings_no_template(const char *name, struct error *err)
 {
     return error_set(err, -ENOTSUP, ERROR_BAD_INPUT,
-                     "template '%.64s': a box of SANDBOX_TYPE=url has the template that its server "
-                     "gives a session by default (SANDBOX_TEMPLATE there)",
-                     name);
+                     "template '%.64s': every box of SANDBOX_TYPE=url has the template of the "
+                     "daemon's SANDBOX_TEMPLATE (auto: the default of the server that makes it); "
+                     "set SANDBOX_TEMPLATE=%.64s in the daemon's environment",
+                     name, name);
 }
 
 int remote_settings_check_run(const struct config *config, struct error *err)
 {
-    const struct config_value *template = &config->values[KEY_TEMPLATE];
-
-    if (template->source == FROM_FLAG && !str_equal(template->text, "python") &&
-        !str_equal(template->text, "auto"))
-        return remote_settings_no_template(template->text, err);
     if (config->root)
         return error_set(err, -ENOTSUP, ERROR_BAD_CONFIG,
                          "SANDBOX_ROOT: a box of SANDBOX_TYPE=url has the root of its server; set "

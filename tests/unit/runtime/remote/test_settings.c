@@ -99,8 +99,9 @@ static void test_it_is_meant_where_an_address_is_set(void **state)
     config.url.address = "http://a:1";
     assert_true(remote_settings_is_meant(&config));
     assert_string_equal(remote_settings_place(&config), "http://a:1");
+    config.template_name = "flags";
     assert_int_equal(remote_settings_shape(&config, &shape), 0);
-    assert_string_equal(buf_text(&shape), "url=http://a:1\n");
+    assert_string_equal(buf_text(&shape), "url=http://a:1\nurl_template=flags\n");
 }
 
 int main(void)
