@@ -160,8 +160,10 @@ static bool set_tls(const struct http_client *client, CURL *easy)
 {
     CURLcode r = CURLE_OK;
 
-    if (client->ca)
+    if (client->ca) { /* and none of the system's, which are in a folder, too */
         r = curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
     if (r == CURLE_OK && client->cert)
         r = curl_easy_setopt(easy, CURLOPT_SSLCERT, client->cert);
     if (r == CURLE_OK && client->key)

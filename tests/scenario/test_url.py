@@ -5,6 +5,7 @@ import datetime
 import http.server
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,6 +175,22 @@ def test_tls_with_the_authority_in_a_file(tmp_path):
         del env["SANDBOX_URL_CA_FILE"]
         done = support.bailey("run", "-c", "print(1)", env=env)
         assert done.status == 125 and "SANDBOX_URL_CA_FILE" in done.stderr, done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another /etc/ssl/certs needs root")
+def test_an_authority_of_the_system_is_none_where_a_file_is_set(tmp_path):
+    certificate, other = tcp.certificate(tmp_path, "localhost"), tcp.certificate(tmp_path, "other")
+    (tmp_path / "system").mkdir()
+    shutil.copy(certificate[0], tmp_path / "system")
+    subprocess.run(["openssl", "rehash", tmp_path / "system"], check=True, capture_output=True)
+    trusting = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/ssl/certs && exec "$@"', tmp_path / "system"]
+    with tcp.Server(tls=certificate) as server:
+        env = {**os.environ, **url_env(f"https://127.0.0.1:{server.port}", server.key)}
+        for authority, status in ((certificate[0], 0), (other[0], 125)):
+            done = subprocess.run([*trusting, support.BAILEY, "run", "-c", "print(1)"], capture_output=True,
+                                  text=True, env={**env, "SANDBOX_URL_CA_FILE": str(authority)}, check=False)
+            assert done.returncode == status, done
+        assert "SANDBOX_URL_CA_FILE" in done.stderr, done
 
 
 def test_tls_where_the_server_has_none(target):
