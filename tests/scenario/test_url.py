@@ -596,3 +596,49 @@ def test_a_server_that_only_says_it_is_a_bailey_makes_no_box(plain):
     plain.garbage = json.dumps({"version": "0", "runtime": "local"}).encode()
     done = support.bailey("run", "-c", "print(1)", env=plain.env)
     assert done.status == 125 and "makes no sandbox" in done.stderr, done
+
+
+class Leftovers(Plain):
+    """A server with many sessions that have a name of the daemon's: how many calls end them at once."""
+
+    def do_GET(self):
+        names = [f"{self.server.prefix}{number}-1" for number in range(60)]
+        self.answer(200, {"version": "1", "runtime": "local",
+                          "sessions": [{"id": f"s_{at}", "name": name} for at, name in enumerate(names)]})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.prefix = "-".join(asked.get("name", "").split("-")[:2]) + "-"
+        self.answer(503, {"error": {"code": "busy", "message": "no"}})
+
+    def do_DELETE(self):
+        with self.server.lock:
+            self.server.running += 1
+            self.server.most = max(self.server.most, self.server.running)
+        self.server.enough.wait(1)
+        with self.server.lock:
+            self.server.running -= 1
+            self.server.ended.add(self.path)
+        self.answer(204, b"")
+
+
+def test_many_sessions_that_were_left_are_ended_a_few_at_a_time():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Leftovers)
+    server.prefix, server.running, server.most, server.ended = "none-", 0, 0, set()
+    server.lock, server.enough = threading.Lock(), threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    env = url_env(f"http://127.0.0.1:{server.server_address[1]}", "k")
+    room = support.Room()
+    with serve.Daemon(env, room=room) as near:  # says what the names begin with
+        made = near.session()["id"]
+        near.exec(made, "true")
+        near.end(made)
+    with serve.Daemon(env, room=room):
+        support.wait_until(lambda: server.running, "it ends them")
+        server.enough.wait(1)  # for more of them to come, which must not
+        server.enough.set()
+        support.wait_until(lambda: len(server.ended) == 60, "all are ended")
+    assert server.most <= 8, server.most
+    room.remove()
+    server.shutdown()
+    server.server_close()

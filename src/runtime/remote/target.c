@@ -21,12 +21,15 @@
 #include "runtime/remote/settings.h"
 
 #define KEY_MAX (4 * KIB)
+#define SWEEPS_AT_ONCE 8
 
 /* A session of an earlier process that is being ended. */
 struct sweep {
     struct sweep *next;
     struct remote *remote;
-    struct remote_call *call;
+    struct target *target;
+    char id[ID_MAX];
+    struct remote_call *call; /* NULL: its turn has not come */
 };
 
 /* ---- the key ---- */
@@ -293,36 +296,64 @@ void remote_target_leave(struct remote_box *box)
 
 /* ---- what an earlier process left ---- */
 
-static void on_swept(void *ctx, const struct remote_reply *reply)
-{
-    struct sweep *sweep = ctx, **at = &sweep->remote->sweeps;
+static void sweep_some(struct remote *remote);
 
-    (void)reply; /* else the server ends it when it was idle for long enough */
+static void sweep_free(struct sweep *sweep)
+{
+    struct sweep **at = &sweep->remote->sweeps;
+
     while (*at != sweep)
         at = &(*at)->next;
     *at = sweep->next;
-    host_check_left(sweep->remote->host);
     free(sweep);
 }
 
-static void sweep_one(struct target *target, const char *id)
+static void on_swept(void *ctx, const struct remote_reply *reply)
 {
-    struct remote *remote = target->remote;
+    struct sweep *sweep = ctx;
+    struct remote *remote = sweep->remote;
+
+    (void)reply; /* else the server ends it when it was idle for long enough */
+    sweep_free(sweep);
+    sweep_some(remote);
+    host_check_left(remote->host);
+}
+
+/* A connection for each of thousands would take every descriptor. */
+static void sweep_some(struct remote *remote)
+{
+    struct sweep *next;
+    size_t running = 0;
+
+    for (const struct sweep *at = remote->sweeps; at; at = at->next)
+        running += at->call != NULL;
+    for (struct sweep *at = remote->sweeps; at && running < SWEEPS_AT_ONCE; at = next) {
+        char path[REMOTE_PATH_MAX];
+        struct remote_request request = {.method = "DELETE", .path = path};
+
+        next = at->next;
+        if (at->call)
+            continue;
+        str_format(path, sizeof(path), "/v1/sessions/%s", at->id);
+        at->call = remote_call_start(at->target, &request, on_swept, at);
+        if (at->call)
+            running++;
+        else
+            sweep_free(at);
+    }
+}
+
+static void sweep_later(struct target *target, const char *id)
+{
     struct sweep *sweep = calloc(1, sizeof(*sweep));
-    char path[REMOTE_PATH_MAX];
-    struct remote_request request = {.method = "DELETE", .path = path};
 
     if (!sweep)
         return;
-    str_format(path, sizeof(path), "/v1/sessions/%.40s", id);
-    sweep->remote = remote;
-    sweep->next = remote->sweeps;
-    remote->sweeps = sweep;
-    sweep->call = remote_call_start(target, &request, on_swept, sweep);
-    if (!sweep->call) {
-        remote->sweeps = sweep->next;
-        free(sweep);
-    }
+    sweep->remote = target->remote;
+    sweep->target = target;
+    str_copy(sweep->id, sizeof(sweep->id), id);
+    sweep->next = target->remote->sweeps;
+    target->remote->sweeps = sweep;
 }
 
 bool remote_target_is_id(const char *id)
@@ -348,15 +379,17 @@ static void on_listed(void *ctx, const struct remote_reply *reply)
         const char *id = json_string_value(json_object_get(session, "id"));
         bool is_ours = false;
 
-        if (!name || !str_starts(name, prefix) || !remote_target_is_id(id))
+        if (!name || !str_starts(name, prefix) || !remote_target_is_id(id) ||
+            count == LIMIT_SESSIONS)
             continue;
         for (struct host_box *box = host_boxes(remote->host); box; box = box->next)
             is_ours = is_ours || str_ends(box->name, name + strlen(prefix));
         if (is_ours)
             continue;
-        sweep_one(target, id);
+        sweep_later(target, id);
         count++;
     }
+    sweep_some(remote);
     if (count > 0)
         log_info("url: %zu sessions that an earlier process had left at %s are being ended", count,
                  target->address);
