@@ -5,6 +5,7 @@ key, or have another one: it puts its own and hands on everything else as it cam
 
     made = key_relay.KeyRelay(port, key)
     made.refuse = lambda method, path: 503 if path.endswith("/signal") else None    # a status, or None
+    made.lose = lambda method, path: True    # handed on, and the reply is lost
 """
 import http.client
 import http.server
@@ -33,7 +34,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             there.putheader("Authorization", f"Bearer {self.server.key}")
             there.putheader("Content-Length", str(len(body)))
             there.endheaders(body)
-            self.answer(there.getresponse())
+            reply = there.getresponse()
+            if self.server.lose(self.command, self.path):
+                self.close_connection = True
+            else:
+                self.answer(reply)
         finally:
             there.close()
 
@@ -66,6 +71,7 @@ class KeyRelay(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.target, self.key = target, key
         self.refuse = lambda method, path: None
+        self.lose = lambda method, path: False
         self.port = self.server_address[1]
         threading.Thread(target=self.serve_forever, daemon=True).start()
 

@@ -442,6 +442,20 @@ def test_sessions_go_where_the_load_is_least_for_the_weight(target):
                 support.wait_until(lambda: on(target) + on(other) == 0, "they have ended there")
 
 
+def test_a_session_whose_creation_was_not_answered_is_ended(target):
+    with tcp.Server() as other:
+        relayed = key_relay.KeyRelay(other.port, other.key)
+        lost = []
+        relayed.lose = lambda method, path: (method, path) == ("POST", "/v1/sessions") and not lost.append(path)
+        addresses = f"http://127.0.0.1:{relayed.port},http://127.0.0.1:{target.port}"
+        with serve.Daemon(url_env(addresses, target.key)) as near:
+            made = placed(near, 1)[0]
+            assert len(lost) == 1 and on(target) == 1, lost
+            support.wait_until(lambda: on(other) == 0, "the first one's is ended")
+            near.end(made)
+        relayed.__exit__()
+
+
 def test_a_server_that_does_not_answer_gets_none_and_one_that_died_loses_only_its_own(target):
     second = tcp.Server()
     relayed = key_relay.KeyRelay(second.port, second.key)

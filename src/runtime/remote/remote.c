@@ -247,6 +247,7 @@ static void on_created(void *ctx, const struct remote_reply *reply)
 {
     struct remote_box *self = ctx;
     const char *id = json_string_value(json_object_get(reply->json, "id"));
+    char name[LIMIT_NAME + 1];
     struct error err = reply->err;
 
     self->step = NULL;
@@ -259,10 +260,13 @@ static void on_created(void *ctx, const struct remote_reply *reply)
         touch(self);
         return;
     }
-    if (reply->status > 0)
+    if (reply->status > 0) {
         self->box.is_there = false;
-    else
+    } else {
+        name_session(&self->box, name);
+        remote_target_end_session(self->target, name);
         remote_target_down(self->target);
+    }
     if (is_anothers(reply)) {
         self->tried |= UINT32_C(1) << (self->target - self->remote->targets);
         self->box.begins_again = remote_target_is_left(self);

@@ -126,6 +126,8 @@ bool remote_target_is_left(const struct remote_box *box); /* one that the box ha
 void remote_target_leave(struct remote_box *box);         /* the box is not there any more */
 void remote_target_down(struct target *target);
 void remote_targets_sweep(struct remote *remote); /* ends sessions that an earlier process left */
+/* Ends one that may be there: the reply to its creation was lost. */
+void remote_target_end_session(struct target *target, const char *name);
 enum target_kind remote_target_kind_of(unsigned status, const json_t *info);
 bool remote_target_is_id(const char *id); /* of a session, as a server says it; NULL is none */
 

@@ -23,12 +23,12 @@
 #define KEY_MAX (4 * KIB)
 #define SWEEPS_AT_ONCE 8
 
-/* A session of an earlier process that is being ended. */
+/* A session that no box of this process has, and that is being ended. */
 struct sweep {
     struct sweep *next;
     struct remote *remote;
     struct target *target;
-    char id[ID_MAX];
+    char id[LIMIT_NAME + 1];  /* or its name */
     struct remote_call *call; /* NULL: its turn has not come */
 };
 
@@ -329,7 +329,7 @@ static void sweep_some(struct remote *remote)
         running += at->call != NULL;
     for (struct sweep *at = remote->sweeps; at && running < SWEEPS_AT_ONCE; at = next) {
         char path[REMOTE_PATH_MAX];
-        struct remote_request request = {.method = "DELETE", .path = path};
+        struct remote_request request = {.method = "DELETE", .path = path, .waits = true};
 
         next = at->next;
         if (at->call)
@@ -354,6 +354,12 @@ static void sweep_later(struct target *target, const char *id)
     str_copy(sweep->id, sizeof(sweep->id), id);
     sweep->next = target->remote->sweeps;
     target->remote->sweeps = sweep;
+}
+
+void remote_target_end_session(struct target *target, const char *name)
+{
+    sweep_later(target, name);
+    sweep_some(target->remote);
 }
 
 bool remote_target_is_id(const char *id)
