@@ -6,6 +6,7 @@
 #include "cli/paths.h"
 #include "cli/request.h"
 #include "oneshot/built.h"
+#include "runtime/provider.h"
 #include "template/template.h"
 #include "tool/prompt.h"
 
@@ -17,6 +18,8 @@ static bool template_has_data(const struct config *config, const char *state)
     bool is_data =
         str_equal(config->template_name, "data") || str_equal(config->template_name, TEMPLATE_AUTO);
 
+    if (!config_can(config, PROVIDER_CAN_LAYERS)) /* what is built here is not in its boxes */
+        return str_equal(config->template_name, TEMPLATE_DATA);
     return is_data && built_find(config, state, &built, &ignored) == 0 && built.layer;
 }
 

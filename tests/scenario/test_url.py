@@ -103,6 +103,17 @@ def test_a_template_is_the_default_there_or_the_one_that_is_named_here(tmp_path)
             near.end(made)
 
 
+def test_the_prompt_does_not_promise_the_packages_of_this_machine(tmp_path):
+    """A template that is built here is not in a box of another machine."""
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "layers" / ("0" * 64)).mkdir(parents=True)
+    (tmp_path / "templates" / "data.json").write_text(json.dumps({"layer": "0" * 64}))
+    prompts = {kind: support.bailey("prompt", env={"BAILEY_STATE_DIR": str(tmp_path), "SANDBOX_TYPE": kind,
+                                                   "SANDBOX_URL": "http://127.0.0.1:1"}).stdout
+               for kind in ("local", "url")}
+    assert "import polars" in prompts["local"] and prompts["url"] and "import polars" not in prompts["url"], prompts
+
+
 @pytest.mark.parametrize("key", ["", "bly_0000000000000000.00"])
 def test_a_wrong_key_is_status_125_with_the_key_and_the_address(target, key):
     address = f"http://127.0.0.1:{target.port}"
