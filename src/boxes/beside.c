@@ -423,7 +423,7 @@ void warden_beside(void)
     warden = fork();
     if (warden == 0)
         become_warden(&builder);
-    close(STDIN_FILENO); /* its end is the warden's, and nobody else's */
+    close(STDIN_FILENO); /* its end belongs to the warden alone */
     if (warden > 0)
         wait_for_end(warden, &signals);
     clean(&beside, &builder.plan);

@@ -84,7 +84,7 @@ static int read_status(struct reply_reader *reader, const char *line)
     reader->status = (unsigned)(digits[0] - '0') * 100 + (unsigned)(digits[1] - '0') * 10 +
                      (unsigned)(digits[2] - '0');
     if (reader->status < 100 || reader->status > 599)
-        return refuse(reader, "its status is none of 100 to 599");
+        return refuse(reader, "its status is not between 100 and 599");
     return 0;
 }
 

@@ -135,7 +135,7 @@ void file_call_end(struct file_call *file, const struct error *err, json_t *repl
     file_call_free(file);
 }
 
-/* What is none of file, folder and symlink; NULL: it is one of them. */
+/* What an entry is that is no file, folder or symlink; NULL: it is one of these. */
 static const char *special_of(uint32_t mode)
 {
     if (S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode))

@@ -168,12 +168,14 @@ json_t *e2b_stream_message(const struct http_request *http, const char *text, si
 void e2b_unary_reply(struct http_request *http, unsigned status, const char *const *headers,
                      json_t *message);
 
-/* The message of a body with one envelope. 0, or -EPROTO. Pure. */
-/* One of several: 1, 0 at the end, or -EPROTO; moves *at on. Pure. */
+/* One envelope of several: 1, 0 at the end, or -EPROTO; moves *at on. Pure. */
 int e2b_envelope_next(const char **at, size_t *left, const char **ret, size_t *ret_length);
+/* The message of a body with one envelope. 0, or -EPROTO. Pure. */
 int e2b_envelope_read(const void *data, size_t length, const char **ret, size_t *ret_length);
 /* Two spellings of a member; NULL also for null. */
 json_t *e2b_member(json_t *object, const char *camel, const char *snake);
+/* Whether a body asks for what this member is about: it is there, not false and not empty. */
+bool e2b_is_asked(json_t *body, const char *name);
 bool e2b_flag(json_t *object, const char *camel, const char *snake, bool fallback);
 const char *e2b_text(json_t *object, const char *camel, const char *snake); /* NULL: none */
 /* A number, also as a string; -1: none. */

@@ -186,11 +186,12 @@ static int bad(struct error *err, const char *text)
     return error_set(err, -EINVAL, ERROR_BAD_INPUT, "%s", text);
 }
 
-static bool is_asked(json_t *body, const char *name)
+bool e2b_is_asked(json_t *body, const char *name)
 {
     json_t *value = e2b_member(body, name, NULL);
 
     return value && !json_is_false(value) &&
+           !(json_is_string(value) && json_string_length(value) == 0) &&
            !(json_is_array(value) && json_array_size(value) == 0) &&
            !(json_is_object(value) && json_object_size(value) == 0);
 }
@@ -209,7 +210,7 @@ static int check_wishes(json_t *body, struct error *err)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (is_asked(body, rows[i].name))
+        if (e2b_is_asked(body, rows[i].name))
             return bad(err, rows[i].why);
     return e2b_check_pause_wishes(body, err);
 }

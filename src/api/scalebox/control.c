@@ -13,16 +13,6 @@
 
 /* ---- bodies ---- */
 
-static bool is_asked(json_t *body, const char *name)
-{
-    json_t *value = e2b_member(body, name, NULL);
-
-    return value && !json_is_false(value) &&
-           !(json_is_string(value) && json_string_length(value) == 0) &&
-           !(json_is_array(value) && json_array_size(value) == 0) &&
-           !(json_is_object(value) && json_object_size(value) == 0);
-}
-
 /* What is wanted and cannot be given is an error that says so. */
 static int check_wishes(json_t *body, struct error *err)
 {
@@ -44,7 +34,7 @@ static int check_wishes(json_t *body, struct error *err)
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (is_asked(body, rows[i].name))
+        if (e2b_is_asked(body, rows[i].name))
             return error_set(err, -EINVAL, ERROR_BAD_INPUT, "%s: %s", rows[i].name, rows[i].why);
     return 0;
 }

@@ -673,7 +673,7 @@ int remote_plain_frame(struct remote_box *box, const struct frame *frame)
         buf_clear(&box->args);
         refuse(box, frame->id, ENOTSUP);
         return 0;
-    case FRAME_HELLO: /* a box of a run, which nobody adopts */
+    case FRAME_HELLO: /* a box of a run: no later broker takes it over */
         remote_box_lose(box, false, "a run of POST /execute cannot be taken over");
         return 0;
     default:
