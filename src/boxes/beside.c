@@ -318,27 +318,6 @@ static void wait_for_end(pid_t warden, const sigset_t *signals)
     }
 }
 
-/* Descendants become our children when their parent ends: when we have none left, there are none.
- */
-static void end_children(void)
-{
-    char path[64], text[4096];
-
-    str_format(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    do {
-        char *rest = text, *name;
-
-        if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
-            return; /* a kernel without it: the warden has ended what it found */
-        while ((name = strsep(&rest, " "))) {
-            uint64_t pid;
-
-            if (str_to_u64(name, &pid) == 0 && pid > 1)
-                kill((pid_t)pid, SIGKILL);
-        }
-    } while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR);
-}
-
 /* What the rules let the guest write to; without rules, wherever it has the right. */
 static void remove_files(const struct beside *beside, const struct sandbox_plan *plan)
 {
@@ -355,7 +334,7 @@ static void clean(struct beside *beside, const struct sandbox_plan *plan)
 {
     if (beside->has_own_id)
         leftovers_processes(beside->guest);
-    end_children();
+    leftovers_children(); /* descendants become ours when their parent ends */
     if (beside->has_own_id)
         leftovers_ipc(beside->guest);
     if (beside->has_promised)
@@ -369,8 +348,10 @@ static void clean(struct beside *beside, const struct sandbox_plan *plan)
  */
 static void take_paths(struct beside *beside)
 {
-    static const char *const places[] = {"/tmp", "/workspace", "/home", "/dev/shm", "/dev/mqueue"};
+    static const char *const places[] = {"/tmp", "/dev/shm", "/dev/mqueue"};
+    static const char *const given[] = {"/workspace", "/home/user"};
     const char *path = "";
+    struct stat status;
     char text[256];
     int r;
 
@@ -382,6 +363,10 @@ static void take_paths(struct beside *beside)
         return;
     for (size_t i = 0; i < ARRAY_SIZE(places); i++)
         leftovers_files(beside->guest, places[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(given); i++) { /* another's can be large, and had no guest */
+        if (lstat(given[i], &status) == 0 && status.st_uid == beside->guest)
+            leftovers_files(beside->guest, given[i]);
+    }
     r = promised_take(&beside->promised, beside->guest, &path);
     beside->has_promised = r == 0;
     if (r == 0)

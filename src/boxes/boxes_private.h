@@ -95,10 +95,19 @@ int drivers_write(const char *folder);            /* the same in another folder 
 /* Must: come after leftovers_files(). What was there before has its owner again. */
 void promised_give_back(struct promised *promised);
 
-/* leftovers.c: what an id has left, which no other process of the container has */
+/*
+ * leftovers.c: what an id has left, which no other process of the container has. The next id is
+ * unused, too: ids of boxes come in pairs.
+ */
 void leftovers_processes(uid_t id); /* until there is none */
-void leftovers_ipc(uid_t id);       /* System V shared memory, semaphores, message queues */
-/* Files and folders that belong to it, below the path and in all file systems mounted there. */
+/* All that descends from the caller, which must be a subreaper. */
+void leftovers_children(void);
+void leftovers_ipc(uid_t id); /* System V shared memory, semaphores, message queues */
+/*
+ * Files and folders that belong to it, below the path and in all file systems mounted there; in its
+ * folders also further names (hard links) of files of others, which could keep a folder from being
+ * removed.
+ */
 void leftovers_files(uid_t id, const char *path);
 
 /* child.c: the cloned child, up to the warden's loop */

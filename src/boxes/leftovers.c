@@ -36,16 +36,20 @@
 
 #define KILLS_MAX 2000 /* of half a millisecond */
 #define IPC_BYTES (256 * KIB)
+#define LIST_BYTES (64 * KIB) /* of children: about ten thousand */
 
 /* ---- processes ---- */
 
-/* In a child with that id: the kernel reaches all its processes at once, and no other. */
+/*
+ * In a child with that effective id: the kernel reaches all its processes at once. Its other ids
+ * are the next one, which no process has: so they cannot stop the child before it has sent.
+ */
 static void kill_as(uid_t id)
 {
     pid_t pid = fork();
 
     if (pid == 0) {
-        if (syscall(SYS_setresuid, id, id, id) == 0)
+        if (syscall(SYS_setresuid, id + 1, id, id + 1) == 0)
             kill(-1, SIGKILL);
         _exit(0);
     }
@@ -53,17 +57,25 @@ static void kill_as(uid_t id)
         ;
 }
 
-/* A process that has ended and waits for its parent, which is not us, counts as gone. */
+/*
+ * A process that has ended and waits for its parent, which is not us, counts as gone; one of which
+ * only the first thread has ended does not.
+ */
 static bool is_dead(int proc_fd, const char *pid)
 {
     char path[300], text[512];
     const char *tail;
+    char state;
+    unsigned threads;
 
     str_format(path, sizeof(path), "%s/stat", pid);
     if (fd_read_text_at(proc_fd, path, text, sizeof(text)) < 0)
         return true;
-    tail = strrchr(text, ')');
-    return tail && (tail[2] == 'Z' || tail[2] == 'X');
+    tail = strrchr(text, ')'); /* fields 3 and 20: proc(5) */
+    return tail &&
+           sscanf(tail, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u",
+                  &state, &threads) == 2 &&
+           (state == 'Z' || state == 'X') && threads <= 1;
 }
 
 static bool has_processes(uid_t id)
@@ -96,6 +108,57 @@ void leftovers_processes(uid_t id)
             return;
         nanosleep(&pause, NULL);
     }
+}
+
+/* False: the kernel has no such list, or it is longer than our room. */
+static bool kill_listed(void)
+{
+    static char text[LIST_BYTES];
+    char path[64], *rest = text, *name;
+
+    str_format(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    if (fd_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+        return false;
+    while ((name = strsep(&rest, " "))) {
+        uint64_t pid;
+
+        if (str_to_u64(name, &pid) == 0 && pid > 1)
+            kill((pid_t)pid, SIGKILL);
+    }
+    return true;
+}
+
+/* By what each process says its parent is; false: there is no /proc. */
+static bool kill_found(void)
+{
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry;
+
+    while (proc && (entry = readdir(proc))) {
+        char path[300], text[512];
+        const char *tail;
+        uint64_t pid;
+        int parent;
+
+        str_format(path, sizeof(path), "%s/stat", entry->d_name);
+        if (str_to_u64(entry->d_name, &pid) < 0 || pid <= 1 ||
+            fd_read_text_at(dirfd(proc), path, text, sizeof(text)) < 0)
+            continue;
+        tail = strrchr(text, ')');
+        if (tail && sscanf(tail, ") %*c %d", &parent) == 1 && parent == getpid())
+            kill((pid_t)pid, SIGKILL);
+    }
+    if (proc)
+        closedir(proc);
+    return proc;
+}
+
+void leftovers_children(void)
+{
+    do {
+        if (!kill_listed() && !kill_found())
+            return; /* the warden has ended what it found */
+    } while (waitpid(-1, NULL, __WALL) > 0 || errno == EINTR);
 }
 
 /* ---- System V IPC ---- */
@@ -194,32 +257,53 @@ static bool may_hold(const struct stat *status, uid_t id)
 
 static void sweep_folder(int fd, uid_t id, const struct stat *own, unsigned depth);
 
-static void sweep_entry(int dir_fd, const char *name, unsigned char type, uid_t id, bool may_be_his,
+/* The guest may have closed its own to everyone; the mode of another's folder is not changed. */
+static int open_to_sweep(int dir_fd, const char *name, bool is_his)
+{
+    return is_his ? folder_open(dir_fd, name)
+                  : openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void sweep_below(int dir_fd, const char *name, const struct stat *status, uid_t id,
                         dev_t device, unsigned depth)
 {
-    bool is_folder = type == DT_DIR;
+    bool is_his = status->st_uid == id;
+    CLEANUP(fd_closep) int fd = -1;
+
+    /* A guest decides how deep its folders are: this removes them with a few descriptors. */
+    if (depth >= LIMIT_TREE_DEPTH && is_his)
+        folder_remove(dir_fd, name);
+    if (depth >= LIMIT_TREE_DEPTH)
+        return;
+    fd = open_to_sweep(dir_fd, name, is_his);
+    if (fd >= 0 && (status->st_dev == device || !is_view(fd)))
+        sweep_folder(fd_take(&fd), id, status, depth + 1);
+}
+
+/* `own`: of the folder that it is in. */
+static void sweep_entry(int dir_fd, const struct dirent *entry, uid_t id, const struct stat *own,
+                        unsigned depth)
+{
+    const char *name = entry->d_name;
     struct stat status;
 
-    if (!may_be_his && type != DT_DIR && type != DT_UNKNOWN)
+    if (!may_hold(own, id) && entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN)
         return;
     if (fstatat(dir_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
         return;
-    is_folder = S_ISDIR(status.st_mode);
-    if (is_folder && depth < LIMIT_TREE_DEPTH) {
-        CLEANUP(fd_closep) int fd = folder_open(dir_fd, name);
-
-        if (fd >= 0 && (status.st_dev == device || !is_view(fd)))
-            sweep_folder(fd_take(&fd), id, &status, depth + 1);
+    if (S_ISDIR(status.st_mode)) {
+        sweep_below(dir_fd, name, &status, id, own->st_dev, depth);
+        if (status.st_uid == id)
+            unlinkat(dir_fd, name, AT_REMOVEDIR);
+    } else if (status.st_uid == id || (own->st_uid == id && status.st_nlink > 1)) {
+        unlinkat(dir_fd, name, 0); /* or one more name of another's file, in the guest's folder */
     }
-    if (status.st_uid == id)
-        unlinkat(dir_fd, name, is_folder ? AT_REMOVEDIR : 0);
 }
 
 /* Takes the descriptor. */
 static void sweep_folder(int fd, uid_t id, const struct stat *own, unsigned depth)
 {
     DIR *folder = fdopendir(fd);
-    bool may_be_his = may_hold(own, id);
     const struct dirent *entry;
 
     if (!folder) {
@@ -228,8 +312,7 @@ static void sweep_folder(int fd, uid_t id, const struct stat *own, unsigned dept
     }
     while ((entry = readdir(folder))) {
         if (!str_equal(entry->d_name, ".") && !str_equal(entry->d_name, ".."))
-            sweep_entry(dirfd(folder), entry->d_name, entry->d_type, id, may_be_his, own->st_dev,
-                        depth);
+            sweep_entry(dirfd(folder), entry, id, own, depth);
     }
     closedir(folder);
 }
