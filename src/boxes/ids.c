@@ -29,6 +29,10 @@ static void choose_for_root(const struct launch_spec *spec, struct id_plan *ids)
     unsigned first, count, slot;
 
     subid_find_for_root(spec->id_base, &first, &count);
+    if (count > 2 * PAIR_FIRST) { /* those are the engine's and of its one box: pids can be small */
+        first += PAIR_FIRST;
+        count -= PAIR_FIRST;
+    }
     slot =
         (unsigned)getpid() % (count / 2); /* two boxes rarely share, and lose little if they do */
     ids->way = IDS_DIRECT;

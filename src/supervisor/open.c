@@ -143,7 +143,9 @@ void supervisor_choose_ids(struct supervisor *supervisor)
     if (geteuid() == 0 && subid_may_give()) {
         choose_range(supervisor);
         supervisor->count = MIN(supervisor->count, (unsigned)SUBID_RANGE);
-        supervisor->is_range = supervisor->count >= 2;
+        /* Those of the one box come after the engine's: in a smaller range they are another's. */
+        supervisor->is_range =
+            supervisor->count >= (supervisor->spec->has_no_namespaces ? PAIR_FIRST : 2);
         mapped = supervisor->count;
     } else if (!supervisor->spec->has_no_namespaces && access(NEWUIDMAP, X_OK) == 0 &&
                access(NEWGIDMAP, X_OK) == 0 &&
