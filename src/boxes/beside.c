@@ -123,8 +123,12 @@ static void wait_for_turn(struct beside *beside)
     if (!path)
         return;
     beside->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    while (beside->lock_fd >= 0 && flock(beside->lock_fd, LOCK_EX) < 0 && errno == EINTR)
-        ;
+    if (beside->lock_fd < 0) /* two at a time would each end the other's guest */
+        give_up_errno(path, -errno);
+    while (flock(beside->lock_fd, LOCK_EX) < 0) {
+        if (errno != EINTR)
+            give_up_errno(path, -errno);
+    }
 }
 
 /* ---- its plan ---- */
@@ -396,8 +400,9 @@ void warden_beside(void)
 
     beside.launched.folder_fd = beside.launched.channel_fd = -1;
     take_signals(&signals);
+    /* If the host ends, a warden that its guest has stopped does not see the end of the stream. */
     if (setsid() < 0 || chdir("/") < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
-        prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+        prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0)
         give_up_errno("starting the box's keeper", -errno);
     prctl(PR_SET_NAME, "box-keeper");
     umask(0);

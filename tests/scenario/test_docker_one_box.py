@@ -330,6 +330,32 @@ owned $id | grep -c left || true""")
     assert "left" not in out and out.splitlines()[-1] == "0", out
 
 
+def test_a_session_ends_with_its_keeper(rooted):
+    """Without another session: the keeper is what would remove what the guest leaves."""
+    out = rooted.ok(OWNED + """
+bailey session new --name a >/dev/null
+id=$(bailey exec -s a -- id -u)
+bailey exec -s a -- sh -c '(setsid sleep 1000 &)'
+for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = box-keeper ] && kill -9 ${p#/proc/}; done
+until ! owned $id | grep -q ^process; do sleep 0.1; [ $((n=n+1)) -lt 100 ] || break; done
+owned $id | grep ^process || echo none""")
+    assert out == "none\n", out
+
+
+def test_a_stopped_warden_does_not_outlive_the_daemon(rooted):
+    """A guest with its warden's id can stop it where Landlock does not hold signals (before Linux 6.12)."""
+    out = rooted.ok(OWNED + """
+bailey session new --name a >/dev/null
+id=$(bailey exec -s a -- id -u)
+bailey exec -s a -- sh -c '(setsid sleep 1000 &)'
+for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = warden ] && kill -STOP ${p#/proc/}; done
+for p in /proc/[0-9]*; do case "$(tr '\\0' ' ' < $p/cmdline 2>/dev/null)" in "bailey-engine host container "*)
+    kill -9 ${p#/proc/}; echo killed;; esac; done
+until ! owned $id | grep -q .; do sleep 0.1; [ $((n=n+1)) -lt 100 ] || break; done
+owned $id || true; echo none""")
+    assert out == "killed\nnone\n", out
+
+
 def test_a_folder_that_is_in_use_is_not_given_to_the_guest(rooted):
     out = rooted.ok("echo mine > /workspace/mine; chmod 600 /workspace/mine; bailey session new --name a >/dev/null; "
                     "bailey exec -s a -- sh -c 'pwd; cat /workspace/mine; echo x > /workspace/x; echo y > y; cat y' "

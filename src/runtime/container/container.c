@@ -162,48 +162,53 @@ static void one_late(struct host_box *box)
 
 /* ---- its keeper ---- */
 
-static void add(char ***env, const char *name, unsigned long long value)
+static int add(char ***env, const char *name, unsigned long long value)
 {
     char text[96];
 
     str_format(text, sizeof(text), "%s=%llu", name, value);
-    (void)strv_push(env, text);
+    return strv_push(env, text);
 }
 
-static void add_text(char ***env, const char *name, const char *before, const char *value)
+static int add_text(char ***env, const char *name, const char *value)
 {
     char text[LIMIT_PATH_BYTES * 8];
+    int r;
 
-    if (value && value[0] && str_format(text, sizeof(text), "%s=%s%s", name, before, value) == 0)
-        (void)strv_push(env, text);
+    if (!value || !value[0])
+        return 0;
+    r = str_format(text, sizeof(text), "%s=%s", name, value);
+    return r < 0 ? r : strv_push(env, text);
 }
 
-/* strv; NULL: no memory. */
-static char **keeper_env(const struct one_box *self)
+/* strv. Must: be whole or fail, because without its id a guest would have the caller's. */
+static int keeper_env(const struct one_box *self, char ***env)
 {
     const struct one *one = one_of(self->box.host);
     const struct launcher_make *make = &self->box.make;
     char path[LIMIT_PATH_BYTES + 1];
-    char **env = strv_new();
+    int failed = 0;
 
-    if (!env)
-        return NULL;
-    add(&env, BESIDE_MEMORY, make->memory_bytes);
-    add(&env, BESIDE_DISK, make->disk_bytes);
-    add(&env, BESIDE_PIDS, make->pids);
-    add(&env, BESIDE_CPU, make->cpu_millis);
+    *env = strv_new();
+    if (!*env)
+        return -ENOMEM;
+    failed |= add(env, BESIDE_MEMORY, make->memory_bytes);
+    failed |= add(env, BESIDE_DISK, make->disk_bytes);
+    failed |= add(env, BESIDE_PIDS, make->pids);
+    failed |= add(env, BESIDE_CPU, make->cpu_millis);
     if (one->guest)
-        add(&env, BESIDE_GUEST, one->guest + 2 * self->place);
+        failed |= add(env, BESIDE_GUEST, one->guest + 2 * self->place);
     if (self->place > 0)
-        add(&env, BESIDE_PRIVATE, 1);
-    add_text(&env, BESIDE_PYTHON, "",
-             make->python[0] ? make->python : host_spec(self->box.host)->python);
-    add_text(&env, BESIDE_BINDS, "", one->binds);
-    add_text(&env, "TMPDIR", "", getenv("TMPDIR"));
-    if (one->state &&
-        str_format(path, sizeof(path), "%s/box-%u.lock", one->state, self->place) == 0)
-        add_text(&env, BESIDE_LOCK, "", path);
-    return env;
+        failed |= add(env, BESIDE_PRIVATE, 1);
+    failed |= add_text(env, BESIDE_PYTHON,
+                       make->python[0] ? make->python : host_spec(self->box.host)->python);
+    failed |= add_text(env, BESIDE_BINDS, one->binds);
+    failed |= add_text(env, "TMPDIR", getenv("TMPDIR"));
+    if (one->state) {
+        failed |= str_format(path, sizeof(path), "%s/box-%u.lock", one->state, self->place);
+        failed |= add_text(env, BESIDE_LOCK, path);
+    }
+    return failed < 0 ? -E2BIG : 0;
 }
 
 static _Noreturn void keeper_child(int program_fd, int stream_fd, int log_fd, char *const *env)
@@ -224,7 +229,7 @@ static _Noreturn void keeper_child(int program_fd, int stream_fd, int log_fd, ch
     _exit(127);
 }
 
-/* Its last line, for an error or the log. */
+/* Its first line, for an error or the log. */
 static void read_log(const struct one_box *self, char text[TEXT_MAX])
 {
     ssize_t length = self->log_fd < 0 ? 0 : pread(self->log_fd, text, TEXT_MAX - 1, 0);
@@ -254,8 +259,12 @@ static void on_keeper_end(void *ctx, short events)
         host_box_removed(box, 0);
         return;
     }
-    if (box->stage == BOX_REMOVING || box->stage == BOX_GIVEN || box->stage == BOX_IDLE)
-        return; /* its stream has ended, too */
+    if (box->stage == BOX_REMOVING || box->stage == BOX_GIVEN || box->stage == BOX_IDLE) {
+        /* Its stream has ended, too; but if the keeper was killed, the warden still has its end. */
+        if (self->fd >= 0)
+            shutdown(self->fd, SHUT_RDWR);
+        return;
+    }
     read_log(self, text);
     error_set(&err, -EIO, ERROR_BOX_FAILED, "the box could not be made: %s",
               text[0] ? text : "its keeper ended");
@@ -264,12 +273,15 @@ static void on_keeper_end(void *ctx, short events)
 
 static int start_keeper(struct one_box *self, struct error *err)
 {
-    CLEANUP(strv_freep) char **env = keeper_env(self);
+    CLEANUP(strv_freep) char **env = NULL;
     int pair[2];
 
+    if (keeper_env(self, &env) < 0)
+        return error_set(err, -E2BIG, ERROR_ENGINE,
+                         "the settings of the box's keeper do not fit into its environment");
     self->log_fd = memfd_create("box-log", MFD_CLOEXEC);
-    if (!env || self->log_fd < 0)
-        return error_memory(err);
+    if (self->log_fd < 0)
+        return error_errno(err, "making the log of the box's keeper");
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return error_errno(err, "making the channel to the box");
     self->fd = pair[0];
@@ -417,6 +429,7 @@ static void one_free(struct host_box *box)
     if (self->end)
         reactor->ops->watch_remove(self->end);
     if (self->pid > 0 || self->log_fd > 0) {
+        fd_closep(&self->fd);
         fd_closep(&self->pid_fd);
         fd_closep(&self->log_fd);
     }
@@ -513,8 +526,14 @@ static int one_open(struct host *host, const struct config *config, void **ret, 
     one->host = host;
     one->state = getenv(HOST_ENV_STATE);
     one->binds = getenv(HOST_ENV_BINDS);
-    if (guest && str_to_u64(guest, &number) == 0 && number > 0 && number < UINT32_MAX)
+    if (guest) {
+        if (str_to_u64(guest, &number) < 0 || number == 0 || number > UINT32_MAX - 2 * PLACES_MAX) {
+            free(one);
+            return error_set(err, -EINVAL, ERROR_ENGINE, HOST_GUEST_ID " '%s' is no guest's id",
+                             guest);
+        }
         one->guest = (unsigned)number;
+    }
     one->turn = reactor_timer(host_reactor(host), on_turn, one);
     if (!one->turn) {
         free(one);
