@@ -148,13 +148,17 @@ static void plan_promised(struct beside *beside, struct plan_builder *builder, s
     private_rules(builder, &beside->spec);
 }
 
-/* A link of ours that a killed keeper left: what it led to was swept. */
+/* A link that a killed keeper left: it leads to a private folder, which was swept. */
 static bool is_stale(const char *path)
 {
+    char target[LIMIT_PATH_BYTES + 1];
+    ssize_t length = readlink(path, target, sizeof(target) - 1);
     struct stat status;
 
-    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid == geteuid() &&
-           stat(path, &status) < 0 && errno == ENOENT;
+    if (length <= 0 || lstat(path, &status) < 0 || status.st_uid != geteuid())
+        return false;
+    target[length] = 0;
+    return private_has(target) && stat(path, &status) < 0 && errno == ENOENT;
 }
 
 /*

@@ -68,6 +68,8 @@ void private_rules(struct plan_builder *builder, const struct launch_spec *spec)
 unsigned private_tasks(uid_t id); /* threads that an id has on this host now */
 void private_remove(const char *folder);
 void private_sweep(void);
+bool private_has(
+    const char *path); /* it is, or is in, a folder of such a name; it need not exist */
 
 /* promised.c: the paths that a box promises, as folders of the container that is the only box */
 #define PROMISED_MAX 8

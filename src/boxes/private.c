@@ -222,6 +222,15 @@ static bool is_named_by_us(const char *name)
     return str_starts(rest ? rest : at + strspn(at, "0123456789"), "-box_");
 }
 
+bool private_has(const char *path)
+{
+    const char *base = base_folder();
+    size_t length = strlen(base);
+
+    return strncmp(path, base, length) == 0 && path[length] == '/' &&
+           is_named_by_us(path + length + 1);
+}
+
 /*
  * Any user can make a folder with such a name: only those of ids that boxes get are swept. The lock
  * is kept until the folder is removed, otherwise a new maker could take it for its own in between.

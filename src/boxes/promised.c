@@ -92,11 +92,22 @@ static void remove_ours(void)
         folder_remove(AT_FDCWD, OURS);
 }
 
+/* Without the sticky bit the guest could replace what others have in it, links of ours too. */
+static bool is_shared_safely(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && (!(status.st_mode & S_IWOTH) || status.st_mode & S_ISVTX);
+}
+
 int promised_take(struct promised *promised, uid_t guest, const char **ret_path)
 {
     _Static_assert(ARRAY_SIZE(rows) <= PROMISED_MAX, "each row has its place");
 
     *promised = (struct promised){.count = 0};
+    *ret_path = "/tmp without the sticky bit";
+    if (!is_shared_safely("/tmp"))
+        return -EPERM;
     remove_ours();
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         int r = take_folder(&promised->folders[i], i, guest);
@@ -112,13 +123,28 @@ int promised_take(struct promised *promised, uid_t guest, const char **ret_path)
     return 0;
 }
 
+/* It was there before, and went with what the guest left, since the guest had it. */
+static void make_again(struct promised_folder *folder)
+{
+    struct stat status;
+
+    if (lstat(folder->path, &status) == 0 || mkdir(folder->path, 0700) < 0)
+        return;
+    fd_closep(&folder->fd);
+    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 static void give_back(struct promised_folder *folder, bool is_shared)
 {
     if (folder->fd < 0)
         return;
     if (str_equal(folder->path, OURS) && folder->is_made)
         folder_remove(AT_FDCWD, OURS);
-    else if (folder->is_made)
+    else if (str_equal(folder->path, OURS))
+        remove_ours();
+    if (!folder->is_made && !is_shared)
+        make_again(folder);
+    if (folder->is_made)
         rmdir(folder->path); /* fails if somebody else uses it meanwhile: then it stays */
     else if (!is_shared && fchown(folder->fd, folder->uid, folder->gid) == 0)
         fchmod(folder->fd, folder->mode);

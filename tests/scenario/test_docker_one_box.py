@@ -356,6 +356,29 @@ owned $id || true; echo none""")
     assert out == "killed\nnone\n", out
 
 
+def test_what_was_there_before_is_there_after(rooted):
+    """Empty folders with a promised name, links, and the modes of folders that others have."""
+    out = rooted.ok("mkdir -p /tmp/output /tmp/cache /bailey; chmod 750 /tmp/output; chown 7:8 /tmp/output; "
+                    "chmod 555 /tmp/cache; bailey session new --name a >/dev/null; "
+                    "bailey exec -s a -- sh -c 'pwd; echo x > /tmp/output/x'; bailey session rm a; "
+                    "until [ \"$(stat -c %u /tmp/output)\" = 7 ]; do sleep 0.1; [ $((n=n+1)) -lt 100 ] || break; done; "
+                    "stat -c '%n %a %u %g' /tmp/output /tmp/cache; ls -A /tmp/output /bailey")
+    assert out == ("/workspace\n/tmp/output 750 7 8\n/tmp/cache 555 0 0\n/bailey:\n\n/tmp/output:\n"), out
+
+
+def test_a_link_of_others_is_not_taken_for_one_of_ours(outer):
+    out = Place(outer, **KINDS["ordinary"]).ok("ln -s /not/yet /tmp/output; bailey session new --name a >/dev/null; "
+                                               "bailey exec -s a -- true; bailey session rm a; readlink /tmp/output")
+    assert out == "/not/yet\n", out
+
+
+def test_promised_paths_need_a_tmp_with_the_sticky_bit(rooted):
+    """Otherwise the guest could replace what others have in it."""
+    out = rooted.ok("mkdir /tmp/others; chmod 777 /tmp; bailey session new --name a >/dev/null; "
+                    "bailey exec -s a -- sh -c 'pwd; mv /tmp/others /tmp/stolen 2>/dev/null'  || true; ls -d /tmp/others")
+    assert out.startswith("/tmp/bailey-") and out.endswith("\n/tmp/others\n"), out
+
+
 def test_a_folder_that_is_in_use_is_not_given_to_the_guest(rooted):
     out = rooted.ok("echo mine > /workspace/mine; chmod 600 /workspace/mine; bailey session new --name a >/dev/null; "
                     "bailey exec -s a -- sh -c 'pwd; cat /workspace/mine; echo x > /workspace/x; echo y > y; cat y' "
