@@ -12,6 +12,7 @@ import tcp
 
 RUNTIMES = os.environ.get("BAILEY_RUNTIMES", "local,docker,url").split(",")
 OTHERS = [name for name in RUNTIMES if name != "local"]
+CONTAINERS = [name for name in RUNTIMES if name == "docker"]  # boxes with walls that are not ours: attacked as such
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import serve
 import support
 from attack import held
 
-ONLY_WAYS = runtimes.OTHERS
+ONLY_WAYS = runtimes.CONTAINERS
 SAME = {
     "test_escape_filesystem": """
         test_01_host_files_cannot_be_read test_03_symlink_to_a_host_file_is_not_fetched
@@ -91,7 +91,7 @@ def take_over(attacks):
 take_over(SAME)
 
 
-@pytest.fixture(scope="module", params=runtimes.OTHERS, autouse=True)
+@pytest.fixture(scope="module", params=runtimes.CONTAINERS, autouse=True)
 def runtime(request):
     yield from runtimes.surround(request, request.param)
 

@@ -27,7 +27,7 @@ import test_docker_clean  # noqa: E402
 import test_quotas  # noqa: E402
 import test_retention  # noqa: E402
 
-ONLY_WAYS = runtimes.OTHERS
+ONLY_WAYS = runtimes.CONTAINERS
 SAME = """
     test_60_framing_on_output test_60_words_that_are_none test_60_an_end_that_is_its_own test_60_an_endless_line
     test_60_a_flood_of_events test_60_it_reads_the_socket_itself test_60_it_shuts_the_socket
@@ -52,7 +52,7 @@ test_83_cpu_of_what_is_given_up = test_quotas.test_cpu_of_what_is_given_up
 test_83_cpu_of_what_still_runs = test_quotas.test_cpu_of_what_still_runs
 
 
-@pytest.fixture(scope="module", params=runtimes.OTHERS, autouse=True)
+@pytest.fixture(scope="module", params=runtimes.CONTAINERS, autouse=True)
 def runtime(request):
     yield from runtimes.surround(request, request.param)
 
