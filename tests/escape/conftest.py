@@ -70,7 +70,8 @@ def session(daemon):
     yield made
     daemon.end(made)
     other = daemon.session()["id"]
-    assert daemon.exec(other, "echo", "next")["stdout"] == "next\n"
+    done = daemon.exec(other, "echo", "next")
+    assert done["stdout"] == "next\n", done
     daemon.end(other)
 
 
