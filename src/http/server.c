@@ -188,8 +188,8 @@ static bool is_plain(const struct http_server *server, struct MHD_Connection *co
 /* NULL: a request on this connection is not answered, and the connection closed. */
 static struct link *link_new(struct http_server *server, struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    /* Read at once: libmicrohttpd 1.0 fills the same union for the next question. */
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     struct link *link = calloc(1, sizeof(*link));
     bool has_tls = server->identity && !is_plain(server, connection);
 
@@ -197,7 +197,7 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
         return NULL;
     link->server = server;
     link->connection = connection;
-    link->fd = info->connect_fd;
+    link->fd = fd;
     link->since_ms = clock_now_ms();
     link->watch = reactor_watch(server->reactor, link->fd, POLLRDHUP, on_goodbye, link);
     if (link->watch && has_tls)
