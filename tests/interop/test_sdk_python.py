@@ -703,10 +703,8 @@ def test_what_the_environment_sets_goes_along(kit, server, monkeypatch):
     assert "SANDBOX_MEMORY_LIMIT" in str(caught.value) and "999g" in str(caught.value)
 
 
-def test_an_interpreter_of_this_machine(kit, server, monkeypatch, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("env")
-    for part in (folder, *list(folder.parents)[:2]):
-        part.chmod(0o755)
+def test_an_interpreter_of_this_machine(kit, server, monkeypatch):
+    folder = support.Room().path  # pytest closes its own folders to others
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder / "venv"], check=True)
     monkeypatch.setenv("SANDBOX_PYTHON", str(folder / "venv/bin/python"))
     with kit.sandbox() as made:
