@@ -219,7 +219,11 @@ def test_guest_of_a_session_has_nothing():
         session = daemon.session()["id"]
         running = daemon.background(session, "sleep", "1000", timeout=0)["execution_id"]
         family = Family(daemon, session)
-        sleeping = [p for p, what in support.alive(family.supervisor).items() if what.endswith(" sleep")]
+
+        def asleep():
+            return [p for p, what in support.alive(family.supervisor).items() if what.endswith(" sleep")]
+        support.wait_until(asleep, "the command has become the program")
+        sleeping = asleep()
         assert len(sleeping) == 1, sleeping
         now = status(sleeping[0])
         assert {now[key][0] for key in ALL_SETS} == {NOTHING}, now
