@@ -153,12 +153,12 @@ def test_odd_tmpdir(tmpdir, name):
 
 
 @support.not_with_counters
-@pytest.mark.parametrize("limit", ["--nproc=0", "--fsize=0", "--data=2300000", "--stack=262144",
+@pytest.mark.parametrize("limit", ["--nproc=0", "--fsize=0", "--data=3000000", "--stack=262144",
                                    "--memlock=0", "--sigpending=0", "--msgqueue=0",
                                    "--as=200000000"])
 def test_small_limits_of_the_caller(limit):
     """
-    The limits bailey was started with: right, or an error. (With less than about 2.2 MB of data the
+    The limits bailey was started with: right, or an error. (With less than about 2.4 MB of data the
     kernel cannot load the program.)
     """
     room = support.Room()
